@@ -19,8 +19,8 @@ STEPS, WARMUP, CROP, RESIZED, BATCH, MODEL = common.sized(
 )
 TRAIN = [
     "--model", MODEL, "--weights", "none", "--batch", BATCH, "--crop", str(CROP), str(CROP), "--lr", "0.01",
-    "--set", f"optimizer.warmup_steps={WARMUP}", "--set", "augment.jitter={}", "--set", f"augment.resize_range=[{CROP},{RESIZED}]", "--set", "augment.scale=[0.8,1.6]",
-    "--set", "augment.scale_step=0", "--set", "train.freeze_bn=false", "--set", "train.ema_decay=0.99",
+    "--set", f"optimizer.warmup_steps={WARMUP}", "--set", "augment.jitter={}", "--set", f"augment.resize_range=[{CROP},{RESIZED}]", "--set", "augment.view.scale=[0.8,1.6]",
+    "--set", "augment.view.scale_step=0", "--set", "train.freeze_bn=false", "--set", "train.ema_decay=0.99",
 ]  # fmt: skip
 DIVIDED = {"cells": [], "fruits": ["--validation", "0.34"]}  # 18 photos come without a split
 SPLIT = {"cells": "test", "fruits": "val"}

@@ -19,7 +19,7 @@ STEPS, WARMUP, BATCH, MODEL = common.sized(
 TRAIN = [
     "--model", MODEL, "--weights", "none", "--crop", "176", "240", "--batch", BATCH,
     "--steps", STEPS, "--optimizer", "adamw", "--lr", "1e-3",
-    "--set", "augment.jitter={}", "--set", "augment.scale=[0.75, 1.5]", "--set", f"optimizer.warmup_steps={WARMUP}", "--set", "train.ema_decay=0.99",
+    "--set", "augment.jitter={}", "--set", "augment.view.scale=[0.75, 1.5]", "--set", f"optimizer.warmup_steps={WARMUP}", "--set", "train.ema_decay=0.99",
     "--set", "train.evaluate_every=200", "--set", "train.save_every=50",
 ]  # fmt: skip
 

@@ -22,7 +22,7 @@ SEEDS, STEPS, WARMUP, BATCH, MODEL = common.sized(
 SIZES = {"one size": ["0.5"], "three sizes, each also mirrored": ["0.375", "0.5", "0.75"]}
 TRAIN = [
     "--model", MODEL, "--weights", "none", "--crop", "96", "128", "--batch", BATCH, "--steps", STEPS,
-    "--optimizer", "adamw", "--lr", "1e-3", "--set", "augment.jitter={}", "--set", "augment.scale=[0.375, 0.75]", "--set", "augment.scale_step=0",
+    "--optimizer", "adamw", "--lr", "1e-3", "--set", "augment.jitter={}", "--set", "augment.view.scale=[0.375, 0.75]", "--set", "augment.view.scale_step=0",
     "--set", f"optimizer.warmup_steps={WARMUP}", "--set", "data.validation=", "--set", "train.save_every=100",
 ]  # fmt: skip
 PARTS = {

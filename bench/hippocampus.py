@@ -20,8 +20,8 @@ CLASSES = "background,anterior,posterior"
 STEPS, BATCH = common.sized(("900", "16"), ("2", "2"))
 TRAIN = [
     "--model", "unet:resnet18", "--weights", "none", "--steps", STEPS, "--batch", BATCH, "--crop", "64", "64",
-    "--optimizer", "adamw", "--lr", "0.001", "--set", "augment.jitter={}", "--set", "augment.rotate=15", "--set", "augment.scale=[0.8,1.25]",
-    "--set", "augment.scale_step=0", "--set", "augment.flip=0", "--set", "loss.dice=1", "--set", "train.ema_decay=0.99",
+    "--optimizer", "adamw", "--lr", "0.001", "--set", "augment.jitter={}", "--set", "augment.rotate=15", "--set", "augment.view.scale=[0.8,1.25]",
+    "--set", "augment.view.scale_step=0", "--set", "augment.flip=0", "--set", "loss.dice=1", "--set", "train.ema_decay=0.99",
     "--set", "train.evaluate_every=300",
 ]  # fmt: skip
 

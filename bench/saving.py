@@ -17,8 +17,9 @@ import torch
 
 from penstock.models.segmentation import build_segmenter
 from penstock.ranks import Ranks
-from penstock.session import CheckpointStore, Learner, Options, Saver
-from penstock.settings import OptimizerSpec
+from penstock.session import CheckpointStore, Learner, Saver
+from penstock.settings import Train
+from penstock.settings.optimizer import AdamW
 from penstock.session.saving import Standing
 
 SAVES, NETWORK = common.sized((10, "deeplabv3plus:resnet50"), (1, "deeplabv3plus:test_resnet"))
@@ -29,8 +30,8 @@ def stepped(device: torch.device) -> Learner:
     network = build_segmenter(NETWORK, 11, "none")
     learner = Learner.of(
         network,
-        options=Options(1, 1, 1, ema_decay=0.999),
-        optimizer=OptimizerSpec("adamw", 1e-3),
+        options=Train(steps=1, evaluate_every=1, save_every=1, ema_decay=0.999),
+        optimizer=AdamW(lr=1e-3),
         ranks=Ranks(),
         device=device,
     )

@@ -26,8 +26,8 @@ from penstock.hooks import MetricsLog, TimingsLog
 from penstock.ranks import Ranks
 from penstock.settings import Data, Model, Recipe, Train
 from penstock.assembly.parts import open_parts
-from penstock.session import Attached, CheckpointStore, Learner, Options, Saver, Session
-from penstock.settings import OptimizerSpec
+from penstock.session import Attached, CheckpointStore, Learner, Saver, Session
+from penstock.settings.optimizer import AdamW, SGD
 from penstock.session.optimizer import make_optimizer
 from penstock.feed import Batch
 from penstock.settings import Augment
@@ -119,7 +119,7 @@ def measured(task, network, feed, spec, steps):
     device, folder, ranks = torch.device("cpu"), Path(tempfile.mkdtemp()), Ranks()
     logs = [MetricsLog(folder / "metrics.jsonl", ranks), TimingsLog(folder / "timings.jsonl")]
     (folder / "checkpoints").mkdir()
-    options = Options(steps, steps, steps)
+    options = Train(steps=steps, evaluate_every=steps, save_every=steps)
     learner = Learner.of(network, options=options, optimizer=spec, ranks=ranks, device=device)
     saver = Saver(CheckpointStore(folder / "checkpoints"), ranks, device)
     Session(task, learner, feed, saver=saver, attached=Attached(tuple(logs))).train()
@@ -130,7 +130,7 @@ def measured(task, network, feed, spec, steps):
 
 def trivial():
     """What a step of a network that takes no time takes longer in the session, in seconds."""
-    task, spec = Line(), OptimizerSpec("sgd", 1e-3)
+    task, spec = Line(), SGD(lr=1e-3)
     network = task.model()
     feed = ByTurns(Numbers(), bare_line(task, network, make_optimizer(spec, network)))
     return measured(task, task.model(), feed, spec, TRIVIAL)[2]
@@ -141,7 +141,7 @@ def main():
         data=Data(sys.argv[1]),
         model=Model("deeplabv3plus:resnet18", "none"),
         augment=Augment(CROP),
-        optimizer=OptimizerSpec("adamw", 1e-3),
+        optimizer=AdamW(lr=1e-3),
         train=Train(steps=PAIRS, batch=BATCH),
     )
     parts = open_parts(made)

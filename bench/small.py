@@ -21,10 +21,11 @@ from penstock.kinds.fields import ClassificationRecord, encode_classification
 from penstock.sources import MemorySource
 from penstock.settings import Augment
 from penstock.tasks import PrepareClassification
+from penstock.settings.views import PadCrop
 
 RECORDS, SAMPLES, REPEATS = common.sized((50_000, 200_000, 5), (40, 800, 1))
 BATCHES = common.sized((128, 512), (16,))
-PREPARE = PrepareClassification(10, None, Augment((32, 32), "pad-crop", margin=4, border="reflect"), train=True)
+PREPARE = PrepareClassification(10, None, Augment((32, 32), PadCrop(margin=4), border="reflect"), train=True)
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ class Account:
         yield
         info = probe(fields.image, record.origin)
         yield
-        view = self.augment.view(info.size, seeds.generator(self.plan.seed, "augment", position, lambda: 0)).affine
+        view = self.augment.draw(info.size, seeds.generator(self.plan.seed, "augment", position, lambda: 0)).affine
         yield
         crop, step = self.augment.crop, geometry.reduction(view.shrink)
         region = view.region(crop)

@@ -31,8 +31,8 @@ if common.SMOKE:
     LOOPS = {name: LOOPS[name] for name in ("plain", "lightning")}
 TRAIN = [
     "--model", "deeplabv3plus:resnet18", "--weights", "none", "--crop", *map(str, CROP), "--batch", str(BATCH),
-    "--steps", str(STEPS), "--optimizer", "adamw", "--lr", "1e-3", "--set", f"augment.scale={list(SCALE)}",
-    "--set", "augment.jitter={}", "--set", "augment.scale_step=0", "--set", "data.validation=", "--set", f"train.save_every={STEPS}",
+    "--steps", str(STEPS), "--optimizer", "adamw", "--lr", "1e-3", "--set", f"augment.view.scale={list(SCALE)}",
+    "--set", "augment.jitter={}", "--set", "augment.view.scale_step=0", "--set", "data.validation=", "--set", f"train.save_every={STEPS}",
 ]  # fmt: skip
 
 

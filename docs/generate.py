@@ -9,9 +9,10 @@ from unittest import mock
 
 import penstock as ps
 from penstock.cli.app import main
-from penstock.cli.overview import COMMANDS, name_of
-from penstock.config import toml
-from penstock.config.options import Options
+from penstock.cli.overview import COMMANDS
+from penstock.cli import overview
+from penstock.config.members import choices, default_of, fields_of, kind_of, members, is_section, name_of
+from penstock.config.options import SETTINGS, Options
 from penstock.assembly.effects import ABILITIES
 from penstock.assembly.reference import attributes
 from penstock.settings import Recipe
@@ -35,30 +36,51 @@ def settings():
         "A recipe in TOML has these settings; `--set section.key=value` gives one on the command line, and `settings={...}` from",
         "Python. `penstock recipe` prints them with the defaults of a task or a model.",
     ]
-    for section, values in sections("", Recipe()):
-        lines += ["", f"## `{section or 'top level'}`", "", "| setting | general default | meaning |", "|---|---|---|"]
-        for names, text in attributes(type(values)).items():
-            known = [name for name in names if not dataclasses.is_dataclass(getattr(values, name))]
-            if known:
-                shown = ", ".join(f"`{name}`" for name in known)
-                defaults = ", ".join(f"`{plain(getattr(values, name))}`" for name in known)
-                lines.append(f"| {shown} | {defaults} | {text.replace('|', '/')}{words(section, known[0], text)} |")
+    for section, kind in sections("", Recipe):
+        lines += ["", f"## `{section or 'top level'}`", *table(section, kind, defaults_of(kind))]
+        for member in members(kind_of(section)):
+            differing = {key: each for key, each in defaults_of(member).items() if each != defaults_of(kind).get(key)}
+            differing.pop("name", None)  # the heading says it
+            if member is not kind and differing:
+                chosen = name_of(member) or "FILE.py:NAME"
+                lines += ["", f"### `{section} = {chosen}`", *table(section, member, differing)]
     return "\n".join(lines) + "\n"
 
 
-def sections(name, values):
-    """A section and those inside it."""
-    yield name, values
-    for each in dataclasses.fields(values):
-        inner = getattr(values, each.name)
-        if dataclasses.is_dataclass(inner):
-            yield from sections(f"{name}.{each.name}".strip("."), inner)
+def table(section, kind, defaults):
+    """Some settings of a section, with their defaults."""
+    lines = ["", "| setting | general default | meaning |", "|---|---|---|"]
+    for names, text in attributes(kind).items():
+        known = [name for name in names if name in defaults and not is_section(type(defaults[name]))]
+        known += [name for name in names if name in defaults and hasattr(defaults[name], "name")]  # of a union
+        if known:
+            shown = ", ".join(f"`{name}`" for name in known)
+            values = ", ".join(f"`{plain(defaults[name])}`" for name in known)
+            lines.append(f"| {shown} | {values} | {text.replace('|', '/')}{words(section, known[0], text)} |")
+    return lines
+
+
+def defaults_of(kind):
+    """The defaults of a section's settings."""
+    return {name: default_of(kind, name) for name in fields_of(kind)}
+
+
+def sections(name, kind):
+    """A section and those inside it, each as it is by default."""
+    yield name, kind
+    for each, default in defaults_of(kind).items():
+        if dataclasses.is_dataclass(default):
+            yield from sections(f"{name}.{each}".strip("."), type(default))
 
 
 def plain(value):
     """A default as TOML has it."""
     if value is None:
         return "not set"
+    if value is dataclasses.MISSING:
+        return "none, it must be given"
+    if hasattr(value, "name"):
+        return value.name
     if isinstance(value, bool):
         return str(value).lower()
     return list(value) if isinstance(value, tuple) else repr(value) if isinstance(value, str) else value
@@ -66,7 +88,7 @@ def plain(value):
 
 def words(section, name, text):
     """What a text can be, where it does not say so itself."""
-    found = toml.choices(f"{section}.{name}".strip("."))
+    found = choices(f"{section}.{name}".strip("."))
     text = " ".join(text.split())
     return f" One of {', '.join(found)}." if found and not all(word in text for word in found) else ""
 
@@ -75,7 +97,7 @@ def commands():
     """The help of every command."""
     lines = ["# Commands", ""]
     for place in COMMANDS:
-        name = name_of(place)
+        name = overview.name_of(place)
         lines += [f"## `penstock {name}`", "", "```text", shown(name), "```", ""]
     return "\n".join(lines)
 
@@ -101,13 +123,24 @@ def api():
         "[the names for extensions](extending.md) are public. Everything else may change without notice.",
     ]
     functions = [name for name in ps.__all__ if name[0].islower()]
-    keywords = documented(Options, f"{Options.__module__}.{Options.__qualname__}")
     for title, names in (("Functions", functions), ("Classes", [name for name in ps.__all__ if name not in functions])):
         lines += ["", f"## {title}"]
         for name in names:
             lines += documented(getattr(ps, name), f"penstock.{name}")
-        lines += keywords if title == "Functions" else []
+        lines += keywords() if title == "Functions" else []
     return "\n".join(lines) + "\n"
+
+
+def keywords():
+    """The options of `train` and `resume`, with the settings that they set."""
+    lines = ["", "### Options of `train` and `resume`", "", "| keyword | setting | meaning |", "|---|---|---|"]
+    for name in Options.__annotations__:
+        key = SETTINGS.get(name, "")
+        section, _, setting = f"{key}.name".rpartition(".") if members(kind_of(key)) else key.rpartition(".")
+        known = attributes(members(kind_of(section))[0] if members(kind_of(section)) else kind_of(section))
+        texts = {each: text for names, text in (known if key else attributes(Options)).items() for each in names}
+        lines.append(f"| `{name}` | {key and f'`{key}`'} | {texts[setting or name].replace('|', '/')} |")
+    return lines
 
 
 EXTENSIONS = {

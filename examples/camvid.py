@@ -29,7 +29,7 @@ def main():
         data, model="deeplabv3plus:resnet18", weights="none", crop=(176, 240), batch=8, steps=options.steps,
         optimizer="adamw", lr=1e-3, runs=options.work / "runs",
         settings={
-            "augment.scale": (0.75, 1.5),
+            "augment.view.scale": (0.75, 1.5),
             "optimizer.warmup_steps": min(50, options.steps // 2),
             "train.ema_decay": 0.99,
             "train.evaluate_every": 200,

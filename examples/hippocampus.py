@@ -27,8 +27,8 @@ def main():
         optimizer="adamw", lr=1e-3, runs=options.work / "runs",
         settings={
             "augment.rotate": 15.0,
-            "augment.scale": (0.8, 1.25),
-            "augment.scale_step": 0.0,
+            "augment.view.scale": (0.8, 1.25),
+            "augment.view.scale_step": 0.0,
             "augment.flip": 0.0,
             "loss.dice": 1.0,
             "train.ema_decay": 0.99,

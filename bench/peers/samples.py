@@ -5,6 +5,7 @@ from penstock.images import fetch_image, probe
 from penstock.kinds.fields import decode_segmentation
 from penstock.settings import Augment
 from penstock.tasks import PrepareSegmentation
+from penstock.settings.views import ResizedCrop
 
 CLASSES, IGNORED, FILL = 6, 255, (124, 116, 104)
 
@@ -13,12 +14,12 @@ class ResizedCrop:
     """Random resized crop to 224 and flip, of the image alone."""
 
     fields = {"image": Field((224, 224, 3), "uint8")}
-    augment = Augment((224, 224), method="resized-crop")
+    augment = Augment((224, 224), ResizedCrop())
 
     def __call__(self, record, generator, out):
         data = decode_segmentation(record).image
         info = probe(data, record.origin)
-        view = self.augment.view(info.size, generator)
+        view = self.augment.draw(info.size, generator)
         fetch_image(data, record.origin, info, view.affine, (0, 0, 0), out["image"])
 
 

@@ -47,7 +47,7 @@ class Prepare:
         image, depth = DepthKind().decode(record)
         info = probe(image, record.origin)
         train = self.canvas is None and generator
-        view = self.augment.view(info.size, generator) if train else geometry.whole(info.size, out["depth"].shape)
+        view = self.augment.draw(info.size, generator) if train else geometry.whole(info.size, out["depth"].shape)
         matrix = self.augment.jitter.draw(generator) if train else None
         fetch_image(image, record.origin, info, view.affine, FILL, out["image"], matrix)
         affine, (height, width) = view.affine, out["depth"].shape

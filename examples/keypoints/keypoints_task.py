@@ -51,7 +51,7 @@ class Prepare:
         info = probe(image, record.origin)
         size = out["image"].shape[:2]
         train = self.canvas is None and generator
-        view = self.augment.view(info.size, generator) if train else geometry.whole(info.size, size)
+        view = self.augment.draw(info.size, generator) if train else geometry.whole(info.size, size)
         matrix = self.augment.jitter.draw(generator) if train else None
         fetch_image(image, record.origin, info, view.affine, FILL, out["image"], matrix)
         moved = np.stack(view.affine.inverse().point(points[:, 0], points[:, 1]), axis=1)

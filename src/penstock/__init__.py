@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from penstock.runs.listing import RunSummary
     from penstock.session import Hook
     from penstock.settings import Recipe
+    from penstock.settings.optimizer import SGD, AdamW, Muon, RMSprop
+    from penstock.settings.schedules import Constant, Cosine, Exponential, MultiStep, Poly, Step
     from penstock.tasks import Prediction, Style, Task
     from penstock.values import Cursor
 
@@ -53,18 +55,25 @@ __getattr__ = names_of(
         "penstock.runs.listing": ("RunSummary",),
         "penstock.session": ("Hook",),
         "penstock.settings": ("Recipe",),
+        "penstock.settings.optimizer": ("SGD", "AdamW", "Muon", "RMSprop"),
+        "penstock.settings.schedules": ("Constant", "Cosine", "Exponential", "MultiStep", "Poly", "Step"),
         "penstock.tasks": ("Prediction", "Style", "Task"),
         "penstock.values": ("Cursor",),
     },
 )
 
 __all__ = [
+    "SGD",
+    "AdamW",
     "Batch",
     "Box",
+    "Constant",
+    "Cosine",
     "Cursor",
     "Data",
     "Evaluation",
     "Event",
+    "Exponential",
     "Exported",
     "Feed",
     "FilePart",
@@ -75,14 +84,19 @@ __all__ = [
     "Labels",
     "Layout",
     "LoadedModel",
+    "MultiStep",
+    "Muon",
     "PenstockError",
+    "Poly",
     "Prediction",
     "Problem",
+    "RMSprop",
     "Recipe",
     "Run",
     "RunSummary",
     "Sample",
     "Split",
+    "Step",
     "Style",
     "Task",
     "advise",

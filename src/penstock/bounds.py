@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import typing
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import Meta
-
-from penstock.custom import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,46 +31,11 @@ Factor = Annotated[float, Meta(ge=0, le=10_000)]
 """What something is multiplied by."""
 
 _ASCENDING: Final = "ascending"
-CHOICES: Final = "choices"
 
 
 def ascending(highest: float) -> Meta:
     """Bounds of a pair of numbers above 0 and up to `highest`, the smaller one first."""
     return Meta(extra={_ASCENDING: highest})
-
-
-def choice(*words: str) -> Meta:
-    """Bounds of a text: one of some words, or a place (`penstock.custom`)."""
-    return Meta(extra={CHOICES: words})
-
-
-@dataclasses.dataclass(frozen=True)
-class Violation:
-    """A value outside its bounds.
-
-    Attributes:
-        key: of the setting, as `section.key`.
-        expected: the bounds, in words.
-        found: the value.
-        remedy: what to do.
-    """
-
-    key: str
-    expected: str
-    found: str
-    remedy: str
-
-
-def violations(values: Any, prefix: str = "") -> Iterator[Violation]:
-    """The values of a frozen dataclass and of those inside it that lie outside their bounds."""
-    bounds = bounds_of(values.__class__)
-    for each in dataclasses.fields(values):
-        value = getattr(values, each.name)
-        key = f"{prefix}{each.name}"
-        if dataclasses.is_dataclass(value):
-            yield from violations(value, f"{key}.")
-        else:
-            yield from outside(key, value, bounds[each.name])
 
 
 @functools.cache
@@ -82,30 +44,19 @@ def bounds_of(kind: Any) -> dict[str, tuple[Meta, ...]]:
     return {name: tuple(_metas(hint)) for name, hint in typing.get_type_hints(kind, include_extras=True).items()}
 
 
-def outside(key: str, value: Any, bounds: Iterable[Meta]) -> Iterator[Violation]:
-    """What of a value, a number or a tuple of numbers, lies outside its bounds."""
-    if value is None:
-        return
+def outside(value: Any, bounds: Iterable[Meta]) -> dict[str, str]:
+    """What of a value, a number or a tuple of numbers, lies outside its bounds: the parts of an error, or nothing."""
+    numbers = value if isinstance(value, tuple) else (value,)
     for meta in bounds:
         highest = (meta.extra or {}).get(_ASCENDING)
-        if highest is not None:
-            if not _is_pair(value):
-                continue  # its type is wrong, which is said elsewhere
-            low, high = value
-            if not 0 < low <= high <= highest:
-                expected = f"two numbers above 0 and up to {highest}, the smaller one first"
-                remedy = "Swap them" if low > high else "Give two numbers in this range"
-                yield Violation(key, expected, f"{low}, {high}", remedy)
-            continue
-        words = (meta.extra or {}).get(CHOICES)
-        if words and value not in words and place_of(str(value)) is None:
-            remedy = "See the settings with penstock recipe"
-            yield Violation(key, f"one of {', '.join(words)}, or FILE.py:NAME", str(value), remedy)
-        numbers = value if isinstance(value, tuple) else (value,)
+        if highest is not None and _is_pair(value) and not 0 < value[0] <= value[1] <= highest:
+            expected = f"two numbers above 0 and up to {highest}, the smaller one first"
+            remedy = "Swap them" if value[0] > value[1] else "Give two numbers in this range"
+            return {"expected": expected, "found": f"{value[0]}, {value[1]}", "remedy": remedy}
         for number in numbers:
-            if isinstance(number, int | float) and not _inside(number, meta):
-                yield Violation(key, _words(meta), str(number), _remedy(meta, number))
-                break
+            if isinstance(number, int | float) and highest is None and not _inside(number, meta):
+                return {"expected": _words(meta), "found": str(number), "remedy": _remedy(meta, number)}
+    return {}
 
 
 def _is_pair(value: Any) -> bool:

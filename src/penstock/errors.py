@@ -26,6 +26,7 @@ PenstockError
 from __future__ import annotations
 
 import errno
+import functools
 import math
 import textwrap
 from typing import Final
@@ -40,11 +41,11 @@ _NO_MEMORY: Final = (
 class PenstockError(Exception):
     """An error made of four parts: where it is, what was expected, what was found, and what to do.
 
-    `str()` gives "WHERE: expected EXPECTED, found FOUND. REMEDY.", or "MESSAGE REMEDY." where that would be crooked;
-    tests compare the whole text.
+    `str()` gives "WHERE: expected EXPECTED, found FOUND. REMEDY.", or "MESSAGE REMEDY." where that would be crooked and
+    a message takes the place of what was expected and found; tests compare the whole text.
     """
 
-    def __init__(self, where: str, *, expected: str, found: str, remedy: str, message: str = "") -> None:
+    def __init__(self, where: str, *, expected: str = "", found: str = "", remedy: str, message: str = "") -> None:
         super().__init__(where, expected, found, remedy)
         self.where = where
         self.expected = expected
@@ -59,14 +60,9 @@ class PenstockError(Exception):
         return f"{begin}{gap}{self.remedy}{'' if whole else '.'}"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.where, self.expected, self.found, self.remedy, self.message)
-
-
-def _rebuild(
-    kind: type[PenstockError], where: str, expected: str, found: str, remedy: str, message: str
-) -> PenstockError:
-    """Let errors cross process boundaries although their arguments are keywords."""
-    return kind(where, expected=expected, found=found, remedy=remedy, message=message)
+        """Let errors cross process boundaries although their arguments are keywords."""
+        parts = {"expected": self.expected, "found": self.found, "remedy": self.remedy, "message": self.message}
+        return functools.partial(type(self), **parts), (self.where,)
 
 
 def at(where: str, key: str) -> str:
@@ -152,7 +148,7 @@ def not_installed(purpose: str, packages: str, remedy: str) -> RecipeError:
         remedy: how to install them, and what else to do.
     """
     message = f"{purpose} needs {packages}."
-    return RecipeError(purpose, expected=packages, found="not installed", remedy=remedy, message=message)
+    return RecipeError(purpose, remedy=remedy, message=message)
 
 
 class WeightsError(PenstockError):

@@ -144,8 +144,8 @@ def run(packed, tmp_path_factory):
         (["train", "DATA/model.yaml"],
          "DATA/model.yaml: expected a packed dataset, a topic, or a recipe in TOML, found a .yaml file. Write the recipe as "
          "FILE.toml: penstock recipe > FILE.toml gives one with every setting."),
-        (["train", "DATA", "--set", "augment.scale=0.5"],
-         "augment.scale: expected 2 numbers, found a number. Write them in brackets: augment.scale=[A, B]."),
+        (["train", "DATA", "--set", "augment.view.scale=0.5"],
+         "augment.view.scale: expected 2 numbers, found a number. Write them in brackets: augment.view.scale=[A, B]."),
         (["doctor", "DATA", "--task", "mine.py:Depth"],
          "task = mine.py:Depth: expected a Python file, found no such file. Check the path."),
         (["train", "DATA", "--lr", "inf"], "optimizer.lr: expected a number above 0, found inf. Choose a finite number."),
@@ -246,7 +246,7 @@ def test_json_nested_without_end_is_named(trained, tmp_path, capsys):
     ("value", "found"),
     [("big", "a string"), ("1", "an integer"), ("[1]", ""), ("ab", "a string"), ("[1, 2, 3]", "")],
 )
-@pytest.mark.parametrize("name", ["augment.scale", "augment.crop_scale", "augment.crop_ratio"])
+@pytest.mark.parametrize("name", ["augment.view.scale", "augment.view.ratio"])
 def test_a_range_that_is_none_is_a_sentence(packed, capsys, name, value, found):
     code, out, err = call("train", packed.folder, "--set", f"{name}={value}", capsys=capsys)
 

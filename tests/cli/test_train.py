@@ -185,7 +185,7 @@ def test_adamw_has_a_rate_of_its_own_and_crops_beyond_all_images_are_noted(packe
     spec = load(run / "recipe.toml").optimizer
 
     assert code == 0
-    assert (spec.lr, spec.schedule, spec.weight_decay) == (3e-4, "cosine", 0.01)
+    assert (spec.lr, spec.schedule.name, spec.weight_decay) == (3e-4, "cosine", 0.01)
     assert "note: the crop of 256 x 256 is larger than every image (" in out
     assert "--set 'augment.crop=[" in out
 
@@ -240,14 +240,21 @@ def test_what_the_command_line_says_is_what_is_trained(packed, tmp_path, capsys)
         "--name",
         "x",
     ]
-    settings = ["--set", "augment.scale=[0.75, 1.25]", "--set", "train.ema_decay=0.98", "--set", "train.log_every=35"]
+    settings = [
+        "--set",
+        "augment.view.scale=[0.75, 1.25]",
+        "--set",
+        "train.ema_decay=0.98",
+        "--set",
+        "train.log_every=35",
+    ]
     assert call("train", packed.folder, *words, *settings, capsys=capsys)[0] == 0
     found = load(tmp_path / "0001-x" / "recipe.toml")
 
     assert (found.model.name, found.model.weights, found.augment.crop) == ("unet:test_resnet", "none", (32, 64))
     assert (found.train.batch, found.train.steps, found.seed, found.train.device) == (3, 1, 5, "cpu")
     assert (found.optimizer.name, found.optimizer.lr) == ("adamw", 2e-3)
-    assert (found.augment.scale, found.train.ema_decay, found.train.log_every) == ((0.75, 1.25), 0.98, 35)
+    assert (found.augment.view.scale, found.train.ema_decay, found.train.log_every) == ((0.75, 1.25), 0.98, 35)
 
 
 def test_a_split_that_is_trained_on_and_evaluated_is_noted(packed, tmp_path, capsys):

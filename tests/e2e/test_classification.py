@@ -14,7 +14,8 @@ from penstock.assembly import open_parts
 from penstock.config import apply
 from penstock.errors import LabelError, RecipeError
 from penstock.kinds.fields import ClassificationRecord, encode_classification
-from penstock.settings import Model, OptimizerSpec, Regularize
+from penstock.settings import Model, Regularize
+from penstock.settings.optimizer import SGD, Muon
 from penstock.training import resume, train
 from penstock.values import Record
 
@@ -22,10 +23,10 @@ MIXED = Regularize(mixup=0.4, cutmix=1.0, random_erasing=0.5)
 
 
 class TestTraining:
-    @pytest.mark.parametrize("optimizer", ["sgd", "muon"])
+    @pytest.mark.parametrize("optimizer", [SGD, Muon])
     @pytest.mark.every_step
     def test_a_run_that_is_stopped_at_any_step_ends_the_same(self, colors, tmp_path, optimizer):
-        chosen = learn_colors(colors, regularize=MIXED, optimizer=OptimizerSpec(optimizer, 0.05), ema_decay=0.9)
+        chosen = learn_colors(colors, regularize=MIXED, optimizer=optimizer(lr=0.05), ema_decay=0.9)
         whole, _ = train(chosen, tmp_path / "whole")
         kept = {"state.json", "manifest.json"}  # the hook that stops is in them
         expected = {name: data for name, data in state(whole.path).items() if name not in kept}

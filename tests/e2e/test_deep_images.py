@@ -38,7 +38,7 @@ def faint(tmp_path_factory):
 
 
 def learnt(data, folder, **settings):
-    given = {"augment.method": "pad-crop", "train.evaluate_every": 40, **settings}
+    given = {"augment.view.name": "pad-crop", "train.evaluate_every": 40, **settings}
     return ps.train(data / "data", model="test_resnet", runs=folder, settings=given, **SMALL)
 
 

@@ -98,7 +98,7 @@ def test_a_topic_is_followed_without_end_and_its_shuffle_is_chosen(monkeypatch):
     followed = resolve_settings({**topic, "follow.on": True, "optimizer.name": "adamw"})
 
     assert (followed.recipe.train.steps, followed.origin("train.steps")) == (ENDLESS, "following a topic")
-    assert followed.recipe.optimizer.schedule == "constant"
+    assert followed.recipe.optimizer.schedule.name == "constant"
     assert (followed.recipe.data.block, followed.origin("data.block")) == (0, "topic")
     assert resolve_settings({**topic, "data.block": 4}).recipe.data.block == 4
 
@@ -116,7 +116,7 @@ def test_a_run_keeps_what_was_given_and_where_the_rest_comes_from(packed, tmp_pa
             "optimizer.name": "adamw", "train.steps": 1, "augment.crop": [32, 32], "train.batch": 2, "train.device": "cpu",
         },
         "origins": {
-            "optimizer.schedule": "optimizer adamw", "optimizer.lr": "optimizer adamw",
+            "optimizer.schedule.name": "optimizer adamw", "optimizer.lr": "optimizer adamw",
             "optimizer.weight_decay": "optimizer adamw",
             **dict.fromkeys(("train.evaluate_every", "train.save_every", "train.log_every"), "train.steps"),
             **{f"augment.jitter.{name}": "images in colour" for name in ("brightness", "contrast", "saturation", "hue")},

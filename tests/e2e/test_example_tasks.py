@@ -214,7 +214,7 @@ class TestKeypoints:
     def words(self, home, steps):
         return [
             "train", home / "data", "--task", self.task, "--crop", 32, 32, "--batch", 4, "--steps", steps, "--lr", 3e-3,
-            "--optimizer", "adamw", "--device", "cpu", "--set", "train.save_every=2", "--set", "augment.scale=[1.0, 1.0]",
+            "--optimizer", "adamw", "--device", "cpu", "--set", "train.save_every=2", "--set", "augment.view.scale=[1.0, 1.0]",
         ]  # fmt: skip
 
     def test_inspect_counts_visible_points(self, home, capsys):
@@ -234,7 +234,7 @@ class TestKeypoints:
     def test_points_stay_on_their_discs(self, home, tmp_path, capsys):
         """After crop, scale and mirror the pixel under a visible point has its disc's colour."""
         feed = ps.open(home / "data")["train"].feed(
-            batch=12, crop=(32, 32), settings={"task": self.task, "augment.scale": (1.0, 2.0)}
+            batch=12, crop=(32, 32), settings={"task": self.task, "augment.view.scale": (1.0, 2.0)}
         )
         found = 0
         for position in range(60):

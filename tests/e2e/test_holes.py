@@ -10,9 +10,9 @@ from support.paths import SUPPORT
 from torch import nn
 
 from penstock.ranks import Ranks
-from penstock.session import Options
 from penstock.session.evaluation import evaluate
 from penstock.session.step import Gradients
+from penstock.settings import Train
 
 
 class OneOfTwo(Ranks):
@@ -32,7 +32,7 @@ def learnt(task, numbers, accumulate=1, ranks=None):
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0  # its draws go by place in a batch
-    options = Options(steps=1, accumulate=accumulate)
+    options = Train(steps=1, accumulate=accumulate)
     gradients = Gradients(model, model, ranks=ranks or Ranks(), device=CPU, options=options, layout=torch.channels_last)
     torch.manual_seed(2)
     loss = gradients.compute(task, batch(task, numbers))

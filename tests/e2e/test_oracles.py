@@ -20,6 +20,7 @@ from penstock.datasets import inspect, pack
 from penstock.kinds.fields import SegmentationRecord, encode_segmentation
 from penstock.records.example import Fields, encode
 from penstock.settings import Augment, Train
+from penstock.settings.views import ScaleCrop
 from penstock.tasks import Segmentation
 from penstock.training import train
 from penstock.values import Record
@@ -89,13 +90,13 @@ def nearest(values, to):
 
 
 def test_crops_are_scaled_as_the_recipe_says(maps, tmp_path):
-    stepped = crops(maps, tmp_path / "a", "augment.scale=[0.5, 1.5]", "augment.scale_step=0.5")
+    stepped = crops(maps, tmp_path / "a", "augment.view.scale=[0.5, 1.5]", "augment.view.scale_step=0.5")
     assert nearest([each.scale[0] for _, _, each in stepped], (0.5, 1.0, 1.5)) == {0.5, 1.0, 1.5}
     assert all(math.isclose(*each.scale, rel_tol=0.05) for _, _, each in stepped)
 
     smooth = [
         each.scale[0]
-        for _, _, each in crops(maps, tmp_path / "b", "augment.scale=[1.2, 2.8]", "augment.scale_step=0.0")
+        for _, _, each in crops(maps, tmp_path / "b", "augment.view.scale=[1.2, 2.8]", "augment.view.scale_step=0.0")
     ]
     assert 1.15 < min(smooth) < 1.4
     assert 2.5 < max(smooth) < 2.9
@@ -105,13 +106,13 @@ def test_crops_are_scaled_as_the_recipe_says(maps, tmp_path):
 @pytest.mark.parametrize(("bounds", "scale"), [([24, 1000], 0.5), ([96, 96], 1.5), ([96, 1000], 2.0)])
 def test_crops_are_of_images_brought_to_a_range(maps, tmp_path, bounds, scale):
     """48 x 64: the shorter side becomes the first, unless the longer one would exceed the second."""
-    found = crops(maps, tmp_path, f"augment.resize_range={bounds}", "augment.scale=[1.0, 1.0]")
+    found = crops(maps, tmp_path, f"augment.resize_range={bounds}", "augment.view.scale=[1.0, 1.0]")
 
     assert nearest([side for _, _, each in found for side in each.scale], (0.5, 1.0, 1.5, 2.0)) == {scale}
 
 
 def test_crops_are_padded_with_the_mean_pixel_and_the_ignored_label(maps, tmp_path):
-    found = crops(maps, tmp_path, "augment.scale=[0.5, 0.5]", "augment.flip=0")
+    found = crops(maps, tmp_path, "augment.view.scale=[0.5, 0.5]", "augment.flip=0")
     mean = [round(255 * value) for value in timm.models.get_pretrained_cfg("test_resnet").mean]
 
     assert {each.filled for _, _, each in found} == {(24, 32)}
@@ -124,7 +125,7 @@ def test_crops_are_padded_with_the_mean_pixel_and_the_ignored_label(maps, tmp_pa
 
 
 def test_crops_are_from_anywhere(maps, tmp_path):
-    found = [each for _, _, each in crops(maps, tmp_path, "augment.scale=[2.0, 2.0]", "augment.flip=0")]
+    found = [each for _, _, each in crops(maps, tmp_path, "augment.view.scale=[2.0, 2.0]", "augment.flip=0")]
     down, right = ({round(each.corner[axis]) for each in found} for axis in (0, 1))
 
     assert {each.filled for each in found} == {(32, 64)}
@@ -134,14 +135,14 @@ def test_crops_are_from_anywhere(maps, tmp_path):
 
 @pytest.mark.parametrize("flip", [0.0, 0.2, 1.0])
 def test_crops_are_mirrored_as_often_as_the_recipe_says(maps, tmp_path, flip):
-    found = crops(maps, tmp_path, "augment.scale=[1.0, 1.0]", f"augment.flip={flip}")
+    found = crops(maps, tmp_path, "augment.view.scale=[1.0, 1.0]", f"augment.flip={flip}")
 
     assert abs(sum(each.flipped for _, _, each in found) / 128 - flip) <= (0.1 if 0 < flip < 1 else 0)
 
 
 def test_masks_are_cropped_scaled_and_mirrored_with_their_images_by_nearest(maps, tmp_path):
     """Red says which column of the mask a pixel is from; near an edge of a stripe either neighbour may be meant."""
-    found = crops(maps, tmp_path, "augment.scale=[0.5, 2.0]", "augment.scale_step=0.0")
+    found = crops(maps, tmp_path, "augment.view.scale=[0.5, 2.0]", "augment.view.scale_step=0.0")
     for image, mask, _ in found:
         inside = mask != 255
         column = image[..., 0][inside] / 3
@@ -175,7 +176,9 @@ def test_a_record_whose_mask_has_a_palette_is_trained_on_by_its_indices():
     image = array_png(np.zeros((48, 64, 3), np.uint8))
     record = Record("x", encode_segmentation(SegmentationRecord(image, buffer.getvalue(), "x", "png", 48, 64)))
     task = Segmentation(
-        "unet:test_resnet", tuple("abcdefghijklmnopqrstu"), augment=Augment((48, 64), scale=(1.0, 1.0), flip=0.0)
+        "unet:test_resnet",
+        tuple("abcdefghijklmnopqrstu"),
+        augment=Augment((48, 64), ScaleCrop(scale=(1.0, 1.0)), flip=0.0),
     )
     prepare = task.prepare(train=True)
     out = {name: np.empty(field.shape, field.dtype) for name, field in prepare.fields.items()}

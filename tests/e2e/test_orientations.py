@@ -131,7 +131,9 @@ def test_a_detector_that_knows_the_colours_finds_what_is_packed_as_the_truth(
 
 
 @pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("settings", [{}, {"augment.flip": 1.0, "augment.scale": (1.0, 1.0)}, {"augment.rotate": 10.0}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"augment.flip": 1.0, "augment.view.scale": (1.0, 1.0)}, {"augment.rotate": 10.0}]
+)
 def test_what_is_fed_has_its_labels_where_its_objects_are(data, task, settings):
     feed = ps.open(data / task)["train"].feed(batch=8, crop=(96, 96), seed=2, settings={**PLAIN, **settings})
     batch = next(iter(feed.batches())).tensors

@@ -28,7 +28,7 @@ CHOICES = {
     "train.activation_checkpointing": ("false", "true"),
     "train.fsdp": ("false", "true"),
     "train.compile": ("false", "true"),
-    "optimizer.grad_clip": (0.0, 0.1),
+    "train.grad_clip": (0.0, 0.1),
     "optimizer.name": ("sgd", "adamw", "muon"),
     "loss.ohem_ratio": (1.0, 0.5),
     "model.name": ("deeplabv3plus:test_resnet", "segformer:mit_b0"),

@@ -17,7 +17,8 @@ from penstock.errors import RecipeError
 from penstock.events import Events
 from penstock.runs import RunFolder
 from penstock.session import CheckpointStore, Hook
-from penstock.settings import Objective, OptimizerSpec
+from penstock.settings import Objective
+from penstock.settings.optimizer import AdamW
 from penstock.training import reproducibility, resume, train
 
 pytestmark = pytest.mark.slow
@@ -267,7 +268,7 @@ def test_naming_the_optimizer_again_changes_nothing(packed, tmp_path, capsys):
     code, _, _ = call("train", "--resume", folder.path, "--optimizer", "adamw", "--steps", 3, capsys=capsys)
 
     assert code == 0
-    assert load(folder.path / "recipe.toml").optimizer == OptimizerSpec("adamw", lr=0.05)
+    assert load(folder.path / "recipe.toml").optimizer == AdamW()
 
 
 def test_mining_that_begins_slowly_is_resumed_where_it_was(packed, tmp_path):

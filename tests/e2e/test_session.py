@@ -9,8 +9,7 @@ from support.sessions import make_session
 from support.training import recipe
 
 from penstock.assembly import open_parts
-from penstock.session import Options
-from penstock.settings import Objective
+from penstock.settings import Objective, Train
 
 
 def test_every_step_is_in_the_metrics_once(whole_run):
@@ -36,7 +35,7 @@ def test_accumulation_is_the_same_mathematics(packed, tmp_path, objective):
     losses = {}
     for pieces in (1, 2, 3):
         parts = open_parts(dataclasses.replace(recipe(packed.folder, accumulate=pieces), loss=objective))
-        session = make_session(parts, tmp_path / str(pieces), Options(steps=1, accumulate=pieces), freeze=True)
+        session = make_session(parts, tmp_path / str(pieces), Train(steps=1, accumulate=pieces), freeze=True)
         session.train()
         losses[pieces] = (session.loss, [p.grad.clone() for p in session.model.parameters() if p.grad is not None])
     for pieces in (2, 3):

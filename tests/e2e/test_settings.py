@@ -50,7 +50,12 @@ def detecting(dataset, *settings):
         data=Data(str(dataset.folder), validation=""),
         model=Model("ssd:test_resnet", "none"),
     )
-    words = ["augment.crop=[32, 32]", "augment.scale=[1.0, 1.0]", "augment.flip=0.0", "augment.resize_range=[48, 64]"]
+    words = [
+        "augment.crop=[32, 32]",
+        "augment.view.scale=[1.0, 1.0]",
+        "augment.flip=0.0",
+        "augment.resize_range=[48, 64]",
+    ]
     words += ["train.steps=6", "train.batch=16", "train.device=cpu", "optimizer.lr=1e-6"]
     return apply(begun, [*words, *settings])
 

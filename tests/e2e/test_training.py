@@ -67,7 +67,7 @@ class TestTraining:
     def test_what_lies_outside_is_the_mean(self, packed, tmp_path):
         """The mean of this backbone is 128; an image of 64 x 96 in a crop of 128 x 128 leaves half of it."""
         looks = Looks()
-        settings = ["augment.crop=[128, 128]", "augment.scale=[1.0, 1.0]", "augment.flip=0.0"]
+        settings = ["augment.crop=[128, 128]", "augment.view.scale=[1.0, 1.0]", "augment.flip=0.0"]
         train(apply(recipe(packed.folder, steps=1, evaluate_every=9), settings), tmp_path, hooks=[looks])
         (batch,) = looks.batches
         outside = batch["mask"] == 255

@@ -103,11 +103,11 @@ UPDATES = {
         lambda groups: torch.optim.SGD(groups, 1.0, momentum=0.9), lambda *_: 1, (1, 1, 1, 1), 0.0,
     ),
     "sgd, step, floor": (
-        ["momentum=0.5", "bias_lr_mult=2", "norm_bias_lr_mult=3", "head_lr_mult=10", "grad_clip=0.5", "schedule=step", "gamma=0.5", "step_size=1", "min_lr_ratio=0.3"],
+        ["momentum=0.5", "bias_lr_mult=2", "norm_bias_lr_mult=3", "head_lr_mult=10", "schedule=step", "schedule.gamma=0.5", "schedule.step_size=1", "schedule.min_lr_ratio=0.3"],
         lambda groups: torch.optim.SGD(groups, 1.0, momentum=0.5), of_bias_and_head, (1, 0.5, 0.3, 0.3), 0.5,
     ),
     "sgd, multistep, slow start": (
-        ["schedule=multistep", "milestones=[1]", "gamma=0.2", "warmup_steps=2", "warmup_start_ratio=0.25"],
+        ["schedule=multistep", "schedule.milestones=[1]", "schedule.gamma=0.2", "warmup_steps=2", "warmup_start_ratio=0.25"],
         lambda groups: torch.optim.SGD(groups, 1.0, momentum=0.9), lambda *_: 1, (0.25, 0.25, 1, 0.2), 0.0,
     ),
     "sgd, poly, warm-up": (
@@ -115,16 +115,16 @@ UPDATES = {
         lambda groups: torch.optim.SGD(groups, 1.0), lambda *_: 1, (0.5, 1, (2 / 3) ** 0.9, (1 / 3) ** 0.9), 0.0,
     ),
     "adamw, poly": (
-        ["name=adamw", "power=2.0"],
+        ["name=adamw", "schedule=poly", "schedule.power=2.0"],
         lambda groups: torch.optim.AdamW(groups, 1.0), lambda *_: 1, (1, 0.5625, 0.25, 0.0625), 0.0,
     ),
     "rmsprop, cosine": (
-        ["name=rmsprop", "momentum=0.5", "schedule=cosine", "min_lr_ratio=0.1"],
+        ["name=rmsprop", "momentum=0.5", "schedule=cosine", "schedule.min_lr_ratio=0.1"],
         lambda groups: torch.optim.RMSprop(groups, 1.0, alpha=0.9, momentum=0.5), lambda *_: 1,
         tuple(0.1 + 0.9 * (1 + math.cos(math.pi * step / 4)) / 2 for step in range(4)), 0.0,
     ),
     "logits alone, exponential": (
-        ["head=logits", "head_lr_mult=10", "schedule=exponential", "gamma=0.5", "step_size=2"],
+        ["head=logits", "head_lr_mult=10", "schedule=exponential", "schedule.gamma=0.5", "schedule.step_size=2"],
         lambda groups: torch.optim.SGD(groups, 1.0, momentum=0.9), lambda name, _: 10 if name.startswith("logits.") else 1,
         (1, 0.5**0.5, 0.5, 0.5**1.5), 0.0,
     ),
@@ -135,7 +135,7 @@ UPDATES = {
 def test_a_training_updates_as_pytorchs_optimizers_do(packed, tmp_path, case):
     settings, make, share, rates, clip = UPDATES[case]
     model = "deeplab:test_resnet" if "logits" in case else "unet:test_resnet"
-    more = ["optimizer.weight_decay=0.1", f"optimizer.lr={PEAK}"]
+    more = ["optimizer.weight_decay=0.1", f"optimizer.lr={PEAK}", f"train.grad_clip={clip}"]
     more += ["model.deeplab.channels=8"] if "logits" in case else []
     chosen = apply(
         recipe(packed.folder, model, steps=STEPS, evaluate_every=9, ema_decay=0.0),

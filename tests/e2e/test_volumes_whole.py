@@ -134,12 +134,12 @@ class TestMistakes:
             build_volume_network("unet", 2, 1, (16, 16, 16))
 
     def test_augmentation_that_volumes_do_not_have(self, whole_volumes):
-        chosen = apply(learn_volumes(whole_volumes), ["augment.rotate=10", "augment.scale=[1, 2]"])
+        chosen = apply(learn_volumes(whole_volumes), ["augment.rotate=10", "augment.view.scale=[1, 2]"])
         with pytest.raises(RecipeError) as caught:
             _ = open_parts(chosen).task
 
         assert str(caught.value) == (
-            "Augmentation beyond crop, slices and flip is not supported for volumes. Remove augment.scale, augment.rotate."
+            "Augmentation beyond crop, slices and flip is not supported for volumes. Remove augment.view, augment.rotate."
         )
 
     def test_weights_of_others(self, whole_volumes):

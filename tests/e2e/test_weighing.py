@@ -108,7 +108,7 @@ def test_a_training_on_mattes_sees_shares_where_the_recipe_looks(tmp_path):
         each = F.cross_entropy(logits, torch.stack([1 - share, share], dim=1), reduction="none")
         return each[mask >= 0].mean()
 
-    settings = ["data.validation=", "augment.flip=1.0", "augment.scale=[1.0, 1.0]"]
+    settings = ["data.validation=", "augment.flip=1.0", "augment.view.scale=[1.0, 1.0]"]
     chosen = apply(
         recipe(make_mattes(tmp_path).folder, steps=3, batch=8, evaluate_every=Train().evaluate_every), settings
     )

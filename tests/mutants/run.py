@@ -49,6 +49,12 @@ LIBRARIES = (
 )  # fmt: skip
 QUIET = "ignore:Module already imported so cannot be rewritten"  # imported before the fork
 SETTINGS = Path(__file__).parent / "settings.toml"
+UNIONS = {
+    ("augment", "view"),
+    ("optimizer",),
+    ("optimizer", "schedule"),
+}  # of whose members each has settings of its own
+REQUIRED = {"milestones": "(1 << 30,)"}  # settings without a default
 LEFT = SETTINGS.with_name("left.toml")  # of generated.py
 TRAINING = "    device = devices.choose(recipe.train.device, ranking.from_environment().local)\n"  # where it begins
 LIMIT = 120.0  # seconds a test; a mutant that hangs is noticed too
@@ -108,9 +114,14 @@ def _ignored(tests: dict[str, Any], sections: tuple[str, ...] = ()) -> Iterator[
         if isinstance(entry, dict):
             yield from _ignored(entry, path)
             continue
-        value = ".".join(("type(recipe" + "".join(f".{each}" for each in sections) + ")()", name))
-        for depth in reversed(range(len(path))):
-            value = f"replace({'.'.join(('recipe', *path[:depth]))}, {path[depth]}={value})"
+        if name in REQUIRED:
+            ignored, value = path, REQUIRED[name]
+        elif name == "name" and sections in UNIONS:
+            ignored, value = sections, ".".join(("type(recipe)()", *sections))
+        else:
+            ignored, value = path, ".".join(("type(recipe" + "".join(f".{each}" for each in sections) + ")()", name))
+        for depth in reversed(range(len(ignored))):
+            value = f"replace({'.'.join(('recipe', *ignored[:depth]))}, {ignored[depth]}={value})"
         after = f"    recipe = {value}\n{TRAINING}"
         shown, label = f"setting {'.'.join(path)}", "-".join(path).replace("_", "-")
         yield Mutant(f"{label}-is-ignored", (shown,), "training/run.py", TRAINING, after, (entry,))

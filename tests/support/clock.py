@@ -8,7 +8,7 @@ import torch
 
 from penstock.hooks import console, saving
 from penstock.ranks import Ranks
-from penstock.session import Options
+from penstock.settings import Train
 
 
 class Clock:
@@ -23,6 +23,6 @@ class Clock:
 
 def clocked_session(step=0, steps=100):
     return SimpleNamespace(
-        step=step, options=Options(steps), ranks=Ranks(), device=torch.device("cpu"), feed=SimpleNamespace(batch=8),
+        step=step, options=Train(steps=steps), ranks=Ranks(), device=torch.device("cpu"), feed=SimpleNamespace(batch=8),
         loss=0.25, lr=0.01, timing={"step": 0.0, "wait": 0.0}, is_best=True, outcome=None,
     )  # fmt: skip

@@ -8,7 +8,9 @@ import numpy as np
 
 from penstock.config import apply
 from penstock.datasets import inspect, pack
-from penstock.settings import Augment, Data, Model, Objective, OptimizerSpec, Recipe, Regularize, Train
+from penstock.settings import Augment, Data, Model, Objective, Recipe, Regularize, Train
+from penstock.settings.optimizer import SGD
+from penstock.settings.views import ResizedCrop, ScaleCrop
 from support import miniatures
 from support.defaults import default_recipe
 
@@ -29,22 +31,23 @@ def learn_colors(dataset, **changes):
         seed=3,
         data=Data(str(dataset.folder)),
         model=Model("test_resnet", "none"),
-        augment=Augment((32, 32), "resized-crop"),
+        augment=Augment((32, 32), ResizedCrop()),
         regularize=changes.pop("regularize", Regularize()),
         loss=changes.pop("loss", Objective()),
-        optimizer=changes.pop("optimizer", OptimizerSpec(lr=0.05)),
+        optimizer=changes.pop("optimizer", SGD(lr=0.05)),
         train=Train(**{**settings, **changes}),
     )
 
 
 def learn_squares(dataset, model="ssd:test_resnet", **changes):
     settings = {"steps": 4, "batch": 2, "evaluate_every": 4, "save_every": 1, "device": "cpu", "log_origins": True}
+    settings["grad_clip"] = 5.0
     return Recipe(
         seed=3,
         data=Data(str(dataset.folder)),
         model=Model(model, "none"),
-        augment=Augment((64, 64), scale=(0.8, 1.25), scale_step=0.0),
-        optimizer=OptimizerSpec(lr=0.002, grad_clip=5.0),
+        augment=Augment((64, 64), ScaleCrop(scale=(0.8, 1.25), scale_step=0.0)),
+        optimizer=SGD(lr=0.002),
         train=Train(**{**settings, **changes}),
     )
 

@@ -7,8 +7,8 @@ import torch.distributed as dist
 
 from penstock.models import synchronise_norms
 from penstock.ranks import from_environment
-from penstock.session import Options
 from penstock.session.step import Gradients
+from penstock.settings import Train
 from support.holes import CPU, TASKS, batch
 
 if __name__ == "__main__":
@@ -19,7 +19,7 @@ if __name__ == "__main__":
     if int(sys.argv[2]):
         model = synchronise_norms(model)
     network = ranks.wrap(model, CPU)
-    options = Options(steps=1, accumulate=2 if int(sys.argv[2]) else 1)
+    options = Train(steps=1, accumulate=2 if int(sys.argv[2]) else 1)
     gradients = Gradients(model, network, ranks=ranks, device=CPU, options=options, layout=torch.channels_last)
     numbers = [1, 2, None, None] if ranks.rank == 0 else [None, None, None, None]
     loss = gradients.compute(task, batch(task, numbers))

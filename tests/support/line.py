@@ -11,8 +11,10 @@ from torch import nn
 
 from penstock.feed import Batch
 from penstock.ranks import Ranks
-from penstock.session import Attached, CheckpointStore, Hook, Learner, Options, Saver, Session, Steps
-from penstock.settings import OptimizerSpec
+from penstock.session import Attached, CheckpointStore, Hook, Learner, Saver, Session, Steps
+from penstock.settings import Train
+from penstock.settings.optimizer import SGD
+from penstock.settings.schedules import Constant
 from penstock.tasks.base import Task
 from penstock.tasks.scoring import Scores
 from penstock.values import Cursor
@@ -20,7 +22,7 @@ from penstock.values import Cursor
 CPU, BATCH = torch.device("cpu"), 4
 
 
-SPEC = OptimizerSpec(lr=0.02, momentum=0.5, weight_decay=0.0, schedule="constant")
+SPEC = SGD(lr=0.02, momentum=0.5, weight_decay=0.0, schedule=Constant())
 
 
 class Line(Task):
@@ -146,7 +148,7 @@ class Scorer:
 def session(folder, steps=6, feed=None, hooks=(), spec=SPEC, ranks=None, evaluate=None, follow=None, keep=9, **options):
     task = Line()
     ranks, store = ranks or Ranks(), CheckpointStore(folder, keep)
-    learner = Learner.of(task.model(), options=Options(steps=steps, **options), optimizer=spec, ranks=ranks, device=CPU)
+    learner = Learner.of(task.model(), options=Train(steps=steps, **options), optimizer=spec, ranks=ranks, device=CPU)
     made = Session(
         task, learner, feed or Numbers(), saver=Saver(store, ranks, CPU), attached=Attached(tuple(hooks)),
         evaluate=evaluate, follow=follow,
@@ -155,7 +157,7 @@ def session(folder, steps=6, feed=None, hooks=(), spec=SPEC, ranks=None, evaluat
     return made
 
 
-def by_hand(steps, spec=SPEC, ema_decay=0.0, left_out=()):
+def by_hand(steps, spec=SPEC, ema_decay=0.0, left_out=(), grad_clip=0.0):
     """Weights after some steps, those of their average, and the losses; of steps that are left out there is none."""
     model, mean = Line().model(), [p.detach().clone() for p in Line().model().parameters()]
     momenta, losses = [torch.zeros_like(p) for p in model.parameters()], []
@@ -166,7 +168,7 @@ def by_hand(steps, spec=SPEC, ema_decay=0.0, left_out=()):
         loss = ((model(batch["x"])[:, 0] - batch["y"]) ** 2).mean()
         gradients = torch.autograd.grad(loss, list(model.parameters()))
         norm = torch.sqrt(sum((g**2).sum() for g in gradients))
-        cut = min(1.0, spec.grad_clip / float(norm)) if spec.grad_clip else 1.0
+        cut = min(1.0, grad_clip / float(norm)) if grad_clip else 1.0
         rate = spec.rate(step, steps)
         with torch.no_grad():
             for weight, gradient, momentum in zip(model.parameters(), gradients, momenta, strict=True):

@@ -13,9 +13,10 @@ from torch import nn
 
 from penstock.models import ARCHITECTURES, synchronise_norms
 from penstock.ranks import from_environment, joined
-from penstock.session import Learner, Options
+from penstock.session import Learner
 from penstock.session.sharding import whole
-from penstock.settings import Augment, Objective, OptimizerSpec
+from penstock.settings import Augment, Objective, Train
+from penstock.settings.optimizer import SGD
 from penstock.tasks import Classification, Matting, Segmentation, Volumes
 from support.holes import CPU, batch
 
@@ -64,7 +65,7 @@ def gradients(task, ranks, mode):
     apart, fsdp = mode == "apart", mode == "fsdp"
     if ranks.world_size > 1 and not apart:
         synchronise_norms(model)
-    options, spec = Options(1, fsdp=fsdp, activation_checkpointing=fsdp), OptimizerSpec("sgd", 0.1)
+    options, spec = Train(steps=1, fsdp=fsdp, activation_checkpointing=fsdp), SGD(lr=0.1)
     learner = Learner.of(model, options=options, optimizer=spec, ranks=ranks, device=CPU)
     learner.begin()
     rows = ranks.share.slice(BATCH)

@@ -6,7 +6,7 @@ import torch
 
 from penstock.ranks import Ranks
 from penstock.session import Attached, CheckpointStore, Learner, Saver, Session
-from penstock.settings import OptimizerSpec
+from penstock.settings.optimizer import SGD
 
 
 def make_session(parts, folder, options, hooks=(), *, freeze=False, evaluate=None):
@@ -19,7 +19,7 @@ def make_session(parts, folder, options, hooks=(), *, freeze=False, evaluate=Non
     ranks, device = Ranks(), torch.device("cpu")
     return Session(
         parts.task,
-        Learner.of(model, options=options, optimizer=OptimizerSpec(), ranks=ranks, device=device),
+        Learner.of(model, options=options, optimizer=SGD(), ranks=ranks, device=device),
         parts.training_feed(),
         saver=Saver(CheckpointStore(folder), ranks, device),
         attached=Attached(tuple(hooks)),

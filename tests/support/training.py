@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 
 from penstock.session import Hook
-from penstock.settings import Augment, Data, Model, OptimizerSpec, Recipe, Train
+from penstock.settings import Augment, Data, Model, Recipe, Train
+from penstock.settings.optimizer import SGD
+from penstock.settings.views import ScaleCrop
 
 UNET = "unet:test_resnet"
 NARROW = {"decoder_channels": [32, 16, 16, 8, 8]}
@@ -31,8 +33,8 @@ def recipe(data, model=UNET, *, wide=False, **changes):
         seed=3,
         data=Data(str(data)),
         model=Model(model, "none", decoder=NARROW if model == UNET and not wide else {}),
-        augment=Augment((32, 32), scale=(0.5, 1.5)),
-        optimizer=OptimizerSpec(lr=0.05),
+        augment=Augment((32, 32), ScaleCrop(scale=(0.5, 1.5))),
+        optimizer=SGD(lr=0.05),
         train=Train(**{**train, **changes}),
     )
 

@@ -38,8 +38,6 @@ def recipe(
     if file and (task or model):
         raise RecipeError(
             "--task, --model",
-            expected="no recipe",
-            found=str(file),
             remedy="Change a setting of the recipe with --set, for example --set model.name=unet:resnet50",
             message=f"--task and --model select which defaults are shown, but the recipe {file} is given.",
         )

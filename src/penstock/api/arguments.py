@@ -8,7 +8,7 @@ import inspect
 import math
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, get_type_hints
 
-from penstock.config import toml
+from penstock.config.building import setting_named
 from penstock.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _expanded(signature: inspect.Signature, names: Mapping[str, Any]) -> inspect
 
 
 def _advice(name: str, known: list[str]) -> str:
-    setting = toml.setting_named(name) if "settings" in known else ""
+    setting = setting_named(name) if "settings" in known else ""
     own = setting.rpartition(".")[2]
     if own in known:
         return f"Did you mean {own}?"

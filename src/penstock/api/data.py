@@ -250,8 +250,6 @@ class Data:
         if (recipe or settings) and not augmented:
             raise RecipeError(
                 _SHOW,
-                expected="--augmented",
-                found="a recipe, --crop, --task or --set alone",
                 remedy="Add --augmented, or remove them",
                 message="A recipe, --crop, --task and --set have no effect on plain records.",
             )
@@ -348,8 +346,6 @@ def pull(
     if (start or until) and splits != ["train"]:
         raise DatasetError(
             "--from, --until",
-            expected="--split train",
-            found=", ".join(splits),
             remedy="Pull the other splits by themselves, whole",
             message=f"--from and --until select records of the topic of train, but --split names {', '.join(splits)}.",
         )

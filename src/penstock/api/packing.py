@@ -130,8 +130,6 @@ def pack(
         named = ", ".join(options)
         raise DatasetError(
             "penstock.pack",
-            expected="no options of raw data beside what inspect found",
-            found=named,
             remedy="Give them to penstock.inspect",
             message=f"{named} cannot be given with what inspect found.",
         )
@@ -206,11 +204,7 @@ def download(name: str, output: str | Path, *, url: str = "", progress: Callable
 
 
 def _check_options(threads: int, options: RawOptions) -> None:
-    """Whether the numbers of what is said of raw images are in their ranges.
-
-    Raises:
-        RecipeError: one is not.
-    """
+    """Whether the numbers of what is said of raw images are in their ranges."""
     check_numbers(
         threads=(threads, 1, math.inf),
         ignore=(options.get("ignore", 0), 0, _BYTE),

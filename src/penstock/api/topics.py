@@ -37,8 +37,6 @@ def creation(
     if options:
         raise DatasetError(
             ", ".join(options),
-            expected="--create",
-            found="a topic that exists",
             remedy="Add --create, or change the topic that there is with Kafka's own tools",
             message=f"{' and '.join(options)} can only be given for a new topic.",
         )

@@ -59,7 +59,7 @@ _HOLDS: Final[dict[str, Callable[[Any, Any], bool]]] = {
 _VIEWS: Final = tuple(
     f"augment.{each.name}"
     for each in fields(Augment)
-    if each.name not in {"crop", "slices", "flip", "crop_pct", "min_visibility", "border", "mosaic"}
+    if each.name not in {"crop", "slices", "flip", "min_visibility", "border", "mosaic"}
 )
 
 NEEDS: Final = (
@@ -73,21 +73,10 @@ NEEDS: Final = (
     Need(("loss.focal_gamma",), "loss.focal", "above", 0),
     Need(("loss.tversky_alpha", "loss.tversky_beta"), "loss.tversky", "above", 0),
     Need(("loss.custom_weight",), "loss.custom", "set"),
-    Need(("optimizer.momentum",), "optimizer.name", "in", ("sgd", "rmsprop", "muon")),
-    Need(("optimizer.sgd_momentum", "optimizer.unit_filters"), "optimizer.name", "in", ("muon",)),
     Need(("optimizer.decay_biases",), "optimizer.weight_decay", "above", 0),
-    Need(("optimizer.power",), "optimizer.schedule", "in", ("poly",)),
-    Need(("optimizer.gamma",), "optimizer.schedule", "in", ("step", "multistep", "exponential")),
-    Need(("optimizer.step_size",), "optimizer.schedule", "in", ("step", "exponential")),
-    Need(("optimizer.milestones",), "optimizer.schedule", "in", ("multistep",)),
-    Need(("optimizer.min_lr_ratio",), "optimizer.schedule", "not in", ("constant",)),
     Need(("optimizer.warmup_start_ratio",), "optimizer.warmup_steps", "above", 0),
     Need(("optimizer.head",), "optimizer.head_lr_mult", "not in", (1.0,)),
-    Need(("augment.scale", "augment.scale_step"), "augment.method", "in", ("scale-crop",)),
-    Need(("augment.margin",), "augment.method", "in", ("pad-crop",)),
-    Need(("augment.crop_scale", "augment.crop_ratio"), "augment.method", "in", ("resized-crop",)),
     Need(("augment.flip",), "augment.alternating_flip", "in", (False,)),
-    Need(("augment.crop_pct",), "augment.method", "not in", ("pad-crop",)),
     Need(("train.sliding_window", "train.patience"), "data.validation", "set"),
     Need(("train.nonfinite_limit",), "train.nonfinite", "in", ("skip", "rewind")),
     Need(("train.epochs", "data.limit", "data.repeat_threshold"), "follow.on", "in", (False,)),
@@ -109,7 +98,7 @@ NEEDS: Final = (
 ABILITIES: Final = (
     (Ability.LOSSES, tuple(f"loss.{each.name}" for each in fields(Objective))),
     (Ability.REGULARIZE, tuple(f"regularize.{each.name}" for each in fields(Regularize))),
-    (Ability.CENTER_CROP, ("augment.crop_pct",)),
+    (Ability.CENTER_CROP, ("augment.view.crop_pct",)),
     (Ability.BOX_VISIBILITY, ("augment.min_visibility",)),
     (Ability.SLICES, ("augment.slices",)),
     (Ability.REFLECTED_BORDER, ("augment.border",)),
@@ -154,8 +143,6 @@ def check_effects(recipe: Recipe, *begun: Recipe) -> None:
         for setting in (each for each in need.settings if _changed(each, recipe, begun)):
             raise RecipeError(
                 setting,
-                expected=f"{need.other} {need.wanted}",
-                found=_shown(other),
                 remedy=f"Remove {setting}, or change {need.other}",
                 message=f"{setting} has no effect: it needs {need.other} {need.wanted}, but {need.other} is "
                 f"{_shown(other)}.",
@@ -171,14 +158,20 @@ def check_abilities(recipe: Recipe, task: type[Task], *begun: Recipe) -> None:
     for ability, settings in ABILITIES:
         if ability in task.supports:
             continue
-        asked = [each for each in settings if attrgetter(each)(recipe) != _NOTHING.get(each)]
+        asked = [each for each in settings if _value(recipe, each) != _NOTHING.get(each)]
         named = [each for each in asked if _changed(each, recipe, begun)]
         if named:
             raise refusal(task, ability, ", ".join(named))
 
 
 def _changed(setting: str, recipe: Recipe, begun: Sequence[Recipe]) -> bool:
-    return attrgetter(setting)(recipe) not in map(attrgetter(setting), begun)
+    return _value(recipe, setting) not in [_value(each, setting) for each in begun]
+
+
+def _value(recipe: Recipe, setting: str) -> Any:
+    """A setting; None where it is one of another member than was chosen."""
+    section, _, name = setting.rpartition(".")
+    return getattr(attrgetter(section)(recipe), name, None)
 
 
 def check_parts(recipe: Recipe) -> None:

@@ -56,8 +56,6 @@ def with_steps(resolved: Resolved) -> Resolved:
     if stated != steps:
         raise RecipeError(
             "train.epochs",
-            expected="epochs or steps",
-            found="both",
             remedy="Remove one of the two settings",
             message=f"train.epochs={recipe.train.epochs:g} are {steps:,} steps, but train.steps is {stated:,}.",
         )

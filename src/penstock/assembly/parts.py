@@ -19,6 +19,7 @@ from penstock.models import InitializedFromData
 from penstock.models.segmentation import STRIDE, check_crop
 from penstock.order import Chain, Plan, Repeats, Shuffle, Stage, repeat_factors, whole_counts
 from penstock.progress import counted
+from penstock.settings.views import ScaleCrop
 from penstock.tasks import find_task
 from penstock.values import Share, Snapshot
 
@@ -212,7 +213,7 @@ def _balance(parts: Parts) -> list[str]:
 
 def _padding(parts: Parts) -> list[str]:
     augment, split = parts.recipe.augment, parts.dataset.split(parts.recipe.data.train)
-    padded = augment.method == "scale-crop" and augment.resize_range is None and not split.slices
+    padded = isinstance(augment.view, ScaleCrop) and augment.resize_range is None and not split.slices
     if not padded or augment.crop[0] <= split.height or augment.crop[1] <= split.width:
         return []
     fits = [max(1, side // STRIDE) * STRIDE for side in (split.height, split.width)]

@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from penstock.config import toml
+from penstock.config.members import NAME, chooses, flat, kind_of, members
 from penstock.datasets import locate
 from penstock.session.options import ENDLESS
 from penstock.settings import Recipe
@@ -25,28 +28,20 @@ if TYPE_CHECKING:
 GIVEN: Final = "given"
 GENERAL: Final = "general default"
 
-OPTIMIZERS: Final[Mapping[str, Settings]] = {
-    "adamw": {
-        "optimizer.schedule": "cosine",
-        "optimizer.lr": 3e-4,
-        "optimizer.weight_decay": 0.01,
-    },
-}
-"""What comes with an optimizer that somebody names."""
-
 MODELS: Final[Mapping[str, Settings]] = {
     "cifar10-tutorial": {  # TensorFlow's cifar10.py and cifar10_input.py of 2016
         "model.weights": "none",
         "augment.crop": (24, 24),
-        "augment.method": "pad-crop",
+        "augment.view.name": "pad-crop",
         "regularize.brightness": 63.0,
         "regularize.contrast": (0.2, 1.8),
         "loss.label_smoothing": 0.0,
+        "optimizer.name": "sgd",
         "optimizer.lr": 0.1,
         "optimizer.momentum": 0.0,
         "optimizer.weight_decay": 0.004,
-        "optimizer.schedule": "step",
-        "optimizer.step_size": 136_718,
+        "optimizer.schedule.name": "step",
+        "optimizer.schedule.step_size": 136_718,
         "train.steps": 100_000,
         "train.batch": 128,
         "train.ema_decay": 0.9999,
@@ -57,8 +52,8 @@ MODELS: Final[Mapping[str, Settings]] = {
     "cifar10-fast": {  # in the spirit of airbench94_muon: 8 epochs of 50,000 images, half its batch
         "model.weights": "none",
         "augment.crop": (32, 32),
-        "augment.method": "pad-crop",
-        "augment.margin": 2,
+        "augment.view.name": "pad-crop",
+        "augment.view.margin": 2,
         "augment.border": "reflect",
         "augment.alternating_flip": True,
         "loss.label_smoothing": 0.2,
@@ -69,8 +64,8 @@ MODELS: Final[Mapping[str, Settings]] = {
         "optimizer.weight_decay": 0.0785,
         "optimizer.decay_biases": True,
         "optimizer.unit_filters": True,
-        "optimizer.schedule": "poly",
-        "optimizer.power": 1.0,
+        "optimizer.schedule.name": "poly",
+        "optimizer.schedule.power": 1.0,
         "optimizer.bias_lr_mult": 208.0,
         "optimizer.norm_bias_lr_mult": 208.0,
         "optimizer.head_lr_mult": 3.25,
@@ -83,7 +78,7 @@ MODELS: Final[Mapping[str, Settings]] = {
 }
 """What comes with a model as it was published."""
 
-FOLLOWING: Final[Settings] = {"optimizer.schedule": "constant", "train.steps": ENDLESS}
+FOLLOWING: Final[Settings] = {"optimizer.schedule.name": "constant", "train.steps": ENDLESS}
 """What comes with following a topic, which has no end."""
 
 
@@ -126,29 +121,47 @@ def resolve(given: Settings, task: type[Task], where: str = "") -> Resolved:
     Raises:
         RecipeError: a setting is not known, or its value does not fit.
     """
-    values: dict[str, Any] = {}
+    given, tree = flat(given), msgspec.to_builtins(Recipe())
     origins: dict[str, str] = {}
     for origin, settings in _layers(given, task):
-        for key, value in settings.items():
-            if key not in values:
-                values[key] = value
-                origins[key] = origin
-    recipe = toml.filled(Recipe(), values, where)
-    return Resolved(recipe, dict(given), {key: origin for key, origin in origins.items() if origin != GIVEN})
+        values = flat(settings)
+        gone = tuple(f"{section}." for section in toml.switched(tree, values))
+        origins = {key: each for key, each in origins.items() if not key.startswith(gone)}
+        origins |= dict.fromkeys(values, origin)
+        tree = toml.overlaid(tree, values)
+    recipe = toml.convert(tree, where)
+    stated = {key: origin for key, origin in origins.items() if origin != GIVEN}
+    return Resolved(recipe, given, {**_of_members(recipe, origins), **stated})
 
 
 def _layers(given: Settings, task: type[Task]) -> Iterator[tuple[str, Settings]]:
-    """The settings that each chooser has, the strongest first."""
-    yield GIVEN, given
-    if given.get("follow.on"):
-        yield "following a topic", FOLLOWING
-    optimizer, model = given.get("optimizer.name", ""), given.get("model.name", "")
-    yield f"optimizer {optimizer}", OPTIMIZERS.get(optimizer, {})
-    yield f"model {model}", MODELS.get(model, {})
-    yield f"task {task.kind.name}", task.defaults(given.get("model.weights", ""))
-    yield f"task {task.kind.name}", _without_abilities(task)
+    """The settings that each chooser has, the strongest last. What is chosen by its name brings its own defaults, which
+    following a topic comes before.
+    """
     location = locate(str(given.get("data.path", "")))
     yield location.chooser, location.defaults
+    yield f"task {task.kind.name}", _without_abilities(task)
+    yield f"task {task.kind.name}", task.defaults(given.get("model.weights", ""))
+    model = given.get("model.name", "")
+    yield f"model {model}", MODELS.get(model, {})
+    yield GIVEN, {key: value for key, value in given.items() if chooses(key)}
+    if given.get("follow.on"):
+        yield "following a topic", {key: value for key, value in FOLLOWING.items() if key not in given}
+    yield GIVEN, given
+
+
+def _of_members(recipe: Recipe, known: Mapping[str, str]) -> dict[str, str]:
+    """The settings, of those whose origin is not known, that differ from the general defaults as they are those of a
+    member that was chosen: the optimizer, its schedule.
+    """
+    found = {}
+    settings, general = (flat(msgspec.to_builtins(each)) for each in (recipe, Recipe()))
+    for key, value in settings.items():
+        section = key.rpartition(".")[0]
+        owner = section.rpartition(".")[0] if chooses(key) else section
+        if key not in known and members(kind_of(owner)) and value != general.get(key):
+            found[key] = f"{owner.rpartition('.')[2]} {settings[f'{owner}.{NAME}']}"
+    return found
 
 
 def _without_abilities(task: type[Task]) -> Settings:

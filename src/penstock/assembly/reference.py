@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.assembly.presets import GENERAL, stated
 from penstock.config import toml
+from penstock.config.members import choices
 from penstock.settings import Recipe
 
 if TYPE_CHECKING:
@@ -34,17 +35,17 @@ def explained(recipe: Recipe | Resolved) -> str:
     for line in toml.dump(resolved.recipe).splitlines():
         if line.startswith("[["):  # an entry of a list, whose settings have no comments of their own
             path, _, name = line.strip("[]").rpartition(".")
-            lines += _comment(path, name) if line not in lines else []
+            lines += _comment(resolved.recipe, path, name) if line not in lines else []
             section = None
         elif line.startswith("["):
             section = line.strip("[]")
             if not dataclasses.is_dataclass(toml.value_of(resolved.recipe, section)):
                 parent, _, name = section.rpartition(".")
-                lines += _comment(parent, name)
+                lines += _comment(resolved.recipe, parent, name)
             lines += [*_heading(resolved.recipe, section), line, *_unset(resolved.recipe, section)]
             continue
         elif section is not None and (key := re.match(r"(\w+) = ", line)):
-            lines += _comment(section, key[1])
+            lines += _comment(resolved.recipe, section, key[1])
         lines.append(line + _note(resolved, section, line))
     return "\n".join(lines) + "\n"
 
@@ -67,10 +68,17 @@ def _note(resolved: Resolved, section: str | None, line: str) -> str:
 
 
 def attributes(kind: type) -> dict[tuple[str, ...], str]:
-    """What the docstring of a dataclass says of its fields, by the names that are explained together."""
+    """What the docstrings of a dataclass and of those that it derives from say of its fields, by the names that are
+    explained together.
+    """
+    bases = [base for base in reversed(kind.__mro__) if dataclasses.is_dataclass(base)] or [kind]
+    return {names: text for base in bases for names, text in _attributes(base).items()}
+
+
+def _attributes(kind: type) -> dict[tuple[str, ...], str]:
     found: dict[tuple[str, ...], str] = {}
     names: tuple[str, ...] = ()
-    _, _, block = (inspect.getdoc(kind) or "").partition("Attributes:\n")
+    _, _, block = inspect.cleandoc(kind.__doc__ or "").partition("Attributes:\n")
     for line in block.splitlines():
         if entry := _ENTRY.fullmatch(line):
             names = tuple(entry[1].split(", "))
@@ -82,11 +90,11 @@ def attributes(kind: type) -> dict[tuple[str, ...], str]:
     return found
 
 
-def _comment(section: str, name: str) -> list[str]:
-    for names, text in attributes(toml.kind_of(section)).items():
+def _comment(recipe: Recipe, section: str, name: str) -> list[str]:
+    for names, text in attributes(type(toml.value_of(recipe, section) if section else recipe)).items():
         if names[0] == name:
             together = f"{', '.join(names)}: " if len(names) > 1 else ""
-            words = toml.choices(f"{section}.{name}".strip("."))
+            words = choices(f"{section}.{name}".strip("."))
             said = "" if all(word in text for word in words) else f" One of {', '.join(words)}."
             whole = together + text + said
             return textwrap.wrap(whole, _WIDTH, initial_indent="# ", subsequent_indent="# ", break_on_hyphens=False)
@@ -99,4 +107,4 @@ def _unset(recipe: Recipe, section: str) -> list[str]:
     if not dataclasses.is_dataclass(values):  # options of a task of somebody's own
         return []
     names = [field.name for field in dataclasses.fields(values) if getattr(values, field.name) is None]
-    return [line for name in names for line in (*_comment(section, name), f"# {name} is not set")]
+    return [line for name in names for line in (*_comment(recipe, section, name), f"# {name} is not set")]

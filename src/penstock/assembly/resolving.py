@@ -78,13 +78,7 @@ def settings_of_file(file: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
     given = {**stated, **changes}
     path = str(given.get("data.path", ""))
     if not path:
-        raise RecipeError(
-            f"{file}: data.path",
-            expected="the folder of a packed dataset",
-            found="nothing",
-            remedy=_NAME_DATA,
-            message=f"{file} names no dataset.",
-        )
+        raise RecipeError(f"{file}: data.path", remedy=_NAME_DATA, message=f"{file} names no dataset.")
     if "data.path" in changes:
         return given
     return {**given, "data.path": locate(path).beside(file.parent).uri}

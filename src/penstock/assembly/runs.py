@@ -44,11 +44,7 @@ def run_recipe(path: Path) -> Recipe:
 
 
 def _check_version(path: Path) -> None:
-    """Settings had other names before 0.2.0, whose runs have a settings.json.
-
-    Raises:
-        RunError: the run was made before.
-    """
+    """Settings had other names before 0.2.0, whose runs have a settings.json."""
     environment = path / "environment.json"
     if (path / "settings.json").exists() or not environment.exists():
         return
@@ -58,8 +54,6 @@ def _check_version(path: Path) -> None:
     if version.startswith("0.1."):
         raise RunError(
             str(path),
-            expected="a run of Penstock 0.2.0 or later",
-            found=f"one of {version}",
             remedy="Resume, evaluate and predict it with that version, or train again",
             message=f"{path}: this run was made by Penstock {version}, in which settings had other names.",
         )

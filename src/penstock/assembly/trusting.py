@@ -82,8 +82,6 @@ def settings_in(file: Path) -> dict[str, Any]:
         setting, place = named[0]
         raise RunError(
             f"{file}: {setting}",
-            expected="a recipe in a folder that you trust, or --trust",
-            found=f"one that names {place}",
             remedy="Read both, then add --trust, in Python trust=True; Penstock will not ask again for this folder",
             message=f"{file}: {setting} = {place} would be executed, and recipes of this folder are not trusted yet.",
         )

@@ -15,7 +15,7 @@ import penstock as ps
 from penstock.errors import OutputError, RunError
 from penstock.progress import duration
 
-_SCALE: Final = ("--set", "augment.scale=[0.75, 1.25]")
+_SCALE: Final = ("--set", "augment.view.scale=[0.75, 1.25]")
 _NETWORK: Final = ("--model", "unet:resnet18", "--weights", "none", "--crop", "96", "128", "--batch", "8")
 _STEPS: Final = 210
 _MARK: Final = ".penstock-demo"
@@ -65,11 +65,7 @@ def demo(
 
 
 def _claim(output: Path) -> None:
-    """Mark the folder as the demo's.
-
-    Raises:
-        OutputError: it holds something else.
-    """
+    """Mark the folder as the demo's."""
     mark = output / _MARK
     others = [path for path in output.iterdir() if not path.name.startswith(".")] if output.is_dir() else []
     if others and not mark.is_file():

@@ -115,11 +115,7 @@ def _amount(checkpoints: Sequence[Path], size: int) -> str:
 
 
 def _agreed(question: str) -> bool:
-    """Whether somebody at the terminal says yes.
-
-    Raises:
-        RunError: nobody can.
-    """
+    """Whether somebody at the terminal says yes."""
     if not sys.stdin.isatty():
         raise RunError("penstock prune", expected="an answer", found="no terminal", remedy="Give --yes")
     return input(question).strip().lower() in {"y", "yes"}

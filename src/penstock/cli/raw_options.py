@@ -166,8 +166,6 @@ class RawOptions:
         if named := [*names, *others]:
             raise DatasetError(
                 ", ".join(named),
-                expected="a folder",
-                found="a topic",
                 remedy=f"Remove {' and '.join(named)}",
                 message=f"{' and '.join(named)} cannot be given for a topic, which has its own description.",
             )

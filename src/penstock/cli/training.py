@@ -177,16 +177,12 @@ def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool])
     if resume is not None and (given := [what for what, is_given in fixed.items() if is_given]):
         raise RecipeError(
             f"--resume {resume}",
-            expected="no dataset, --name, --runs or --continue",
-            found=", ".join(given),
             remedy=f"Remove {' and '.join(given)}, or remove --resume to start a new run",
             message="--resume continues a run with its own dataset, name and folder.",
         )
     if checkpoint != "last" and resume is None:
         raise RecipeError(
             "--checkpoint",
-            expected="--resume RUN",
-            found="a new run",
             remedy="Remove it. --init RUN starts from the best weights of a run",
             message="--checkpoint has no effect without --resume.",
         )

@@ -2,89 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypedDict
+from typing import Annotated, Any, Final, TypedDict, get_origin, get_type_hints
 
+from penstock.config.members import flat
 from penstock.errors import RecipeError
+from penstock.settings.optimizer import Optimizer  # noqa: TC001 - the types of options are read when they are asked for
 
 
 class Options(TypedDict, total=False):
-    """Keyword arguments of `ps.train` and `ps.resume` that set one setting of the recipe each.
+    """Keyword arguments of `ps.train` and `ps.resume`; most set the setting of the recipe that is beside them.
 
     Attributes:
-        model: ARCHITECTURE:BACKBONE, a backbone, or FILE.py:NAME.
-        weights: of the backbone: "pretrained", "none" or a file.
-        init: run whose weights training starts from.
-        strict: False lets `init` have weights that do not fit.
-        task: FILE.py:NAME of a task of one's own.
-        loss: FILE.py:NAME of a custom loss, in place of cross-entropy.
-        optimizer: sgd, adamw, rmsprop, muon, or FILE.py:NAME.
-        lr: peak learning rate.
-        crop: (height, width) of what the network sees.
-        batch: images in a global batch.
-        steps: optimizer steps.
-        epochs: passes over the training split, instead of steps.
-        patience: early stopping: evaluations in a row without a better score.
-        limit: largest number of records of each split.
+        optimizer: its name, FILE.py:NAME, or a value with its settings, such as ps.AdamW(lr=1e-3).
         overfit: records to train on and to evaluate on, to see whether the model can learn.
         fast_dev_run: whether to try everything once: 2 steps, an evaluation and a checkpoint, on at most 32 records.
-        seed: of everything random.
-        device: auto, cpu, cuda, cuda:1, mps.
-        start, until: of a topic: a time, or offsets.
-        follow: whether to train on the records of a topic, then on new ones as they arrive.
-        replay_ratio: with `follow`: fraction of a batch that is drawn from older records.
-        stall_timeout: seconds to wait for a batch before training fails and names the records.
-        retries: how often to go on after failures that may pass.
     """
 
-    model: str
-    weights: str
-    init: str
-    strict: bool
-    task: str
-    loss: str
-    optimizer: str
-    lr: float
-    crop: tuple[int, int]
-    batch: int
-    steps: int
-    epochs: float
-    patience: int
-    limit: int
+    model: Annotated[str, "model.name"]
+    weights: Annotated[str, "model.weights"]
+    init: Annotated[str, "init"]
+    strict: Annotated[bool, "strict"]
+    task: Annotated[str, "task"]
+    loss: Annotated[str, "loss.custom"]
+    optimizer: Annotated[str | Optimizer, "optimizer"]
+    lr: Annotated[float, "optimizer.lr"]
+    crop: Annotated[tuple[int, int], "augment.crop"]
+    batch: Annotated[int, "train.batch"]
+    steps: Annotated[int, "train.steps"]
+    epochs: Annotated[float, "train.epochs"]
+    patience: Annotated[int, "train.patience"]
+    limit: Annotated[int, "data.limit"]
     overfit: int
     fast_dev_run: bool
-    seed: int
-    device: str
-    start: str
-    until: str
-    follow: bool
-    replay_ratio: float
-    stall_timeout: float
-    retries: int
+    seed: Annotated[int, "seed"]
+    device: Annotated[str, "train.device"]
+    start: Annotated[str, "data.start"]
+    until: Annotated[str, "data.until"]
+    follow: Annotated[bool, "follow.on"]
+    replay_ratio: Annotated[float, "follow.replay_ratio"]
+    stall_timeout: Annotated[float, "train.stall_timeout"]
+    retries: Annotated[int, "train.retries"]
 
 
-SETTINGS: Final = {
-    "model": "model.name",
-    "weights": "model.weights",
-    "init": "init",
-    "strict": "strict",
-    "task": "task",
-    "loss": "loss.custom",
-    "optimizer": "optimizer.name",
-    "lr": "optimizer.lr",
-    "crop": "augment.crop",
-    "batch": "train.batch",
-    "steps": "train.steps",
-    "epochs": "train.epochs",
-    "patience": "train.patience",
-    "limit": "data.limit",
-    "seed": "seed",
-    "device": "train.device",
-    "start": "data.start",
-    "until": "data.until",
-    "follow": "follow.on",
-    "replay_ratio": "follow.replay_ratio",
-    "stall_timeout": "train.stall_timeout",
-    "retries": "train.retries",
+SETTINGS: Final[dict[str, str]] = {
+    name: hint.__metadata__[0]
+    for name, hint in get_type_hints(Options, include_extras=True).items()
+    if get_origin(hint) is Annotated
 }
 """The setting of every option that sets one."""
 
@@ -112,12 +75,10 @@ def settings_of(*, overfit: int | None = None, fast_dev_run: bool = False, **opt
         if "train.epochs" in given:
             raise RecipeError(
                 "--fast-dev-run",
-                expected="no --epochs",
-                found=f"{given['train.epochs']:g}",
                 remedy="Remove one of the two options",
                 message="--fast-dev-run tries two steps, but --epochs asks for more.",
             )
         given |= _FAST
     if overfit is not None:
         given |= {"data.limit": overfit, "data.validation": "train"}
-    return given
+    return flat(given)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from penstock.config import toml
+from penstock.config.members import flat
 from penstock.custom import Place, place_of
 from penstock.datasets import locate
 from penstock.errors import RecipeError
@@ -22,40 +26,23 @@ LISTS = ("train.metrics", "hooks")
 
 def places(recipe: Recipe) -> Iterator[tuple[str, Place]]:
     """The places that a recipe names, each with its setting."""
-    for key in SINGLE:
-        if place := place_of(toml.value_of(recipe, key)):
-            yield key, place
-    for key in LISTS:
-        for entry in toml.value_of(recipe, key):
-            if place := place_of(_name(entry)):
-                yield key, place
+    return places_in(flat(msgspec.to_builtins(recipe)))
 
 
 def places_in(settings: Mapping[str, Any]) -> Iterator[tuple[str, Place]]:
-    """The places that the settings of a recipe file name, each with its setting."""
-    for key in SINGLE:
-        if place := place_of(str(settings.get(key, ""))):
-            yield key, place
-    for key in LISTS:
-        listed = settings.get(key, ())
-        for entry in listed if isinstance(listed, (list, tuple)) else ():
+    """The places that some settings name, each with its setting."""
+    for key in (*SINGLE, *LISTS):
+        value = settings.get(key, "")
+        for entry in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(entry, (str, dict)) and (place := place_of(_name(entry))):
                 yield key, place
 
 
 def with_places(recipe: Recipe, change: Callable[[str, Place], Place]) -> Recipe:
     """The recipe with its places changed; `change` is given the setting and the place."""
-
-    def changed(key: str, text: str) -> str:
-        place = place_of(text)
-        return str(change(key, place)) if place else text
-
-    values: dict[str, Any] = {}
-    for key in SINGLE:
-        values[key] = changed(key, toml.value_of(recipe, key))
-    for key in LISTS:
-        values[key] = [_renamed(entry, changed(key, _name(entry))) for entry in toml.value_of(recipe, key)]
-    return toml.filled(recipe, values, "the recipe")
+    values = {key: toml.value_of(recipe, key) for key in (*SINGLE, *LISTS)}
+    changed = {key: _changed(key, value, partial(change, key)) for key, value in values.items()}
+    return toml.filled(recipe, changed, "the recipe")
 
 
 def absolute(recipe: Recipe) -> Recipe:
@@ -77,16 +64,17 @@ def absolute(recipe: Recipe) -> Recipe:
 
 def located(key: str, value: Any, folder: Any) -> Any:
     """A value of a setting with the places in it counted from a folder."""
+    return _changed(key, value, lambda place: place.beside(folder))
 
-    def beside(text: str) -> str:
+
+def _changed(key: str, value: Any, change: Callable[[Place], Place]) -> Any:
+    def changed(text: str) -> str:
         place = place_of(text)
-        return str(place.beside(folder)) if place else text
+        return str(change(place)) if place else text
 
     if key in SINGLE:
-        return beside(str(value))
-    if key in LISTS:
-        return [_renamed(entry, beside(_name(entry))) for entry in value]
-    return value
+        return changed(str(value))
+    return [_renamed(entry, changed(_name(entry))) for entry in value] if key in LISTS else value
 
 
 def _name(entry: Any) -> str:

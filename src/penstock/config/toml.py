@@ -2,40 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import functools
-import re
 import tomllib
-import types
-import typing
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import tomli_w
 
-from penstock.bounds import CHOICES, bounds_of, outside
-from penstock.config.checks import check, check_values
-from penstock.errors import RecipeError, at
+from penstock.config.building import built, check_tree
+from penstock.config.checks import check
+from penstock.config.members import NAME, chooses, flat, kind_of, member_named, members
+from penstock.errors import RecipeError
 from penstock.settings import Recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
-
-    from penstock.bounds import Violation
-
-_KINDS: Final = {
-    "int": "an integer",
-    "float": "a number",
-    "str": "a string",
-    "bool": "true or false",
-    "array": "a list",
-    "object": "a table",
-}
-"""Types of TOML's values by the names that msgspec has for them."""
 
 
 def load(path: Path) -> Recipe:
@@ -64,72 +47,16 @@ def convert(tree: Mapping[str, Any], where: str) -> Recipe:
     Raises:
         RecipeError: as `load`.
     """
-    return check(typed(tree, where), where)
+    return check(built(Recipe, tree, where), where)
 
 
-def typed(tree: Mapping[str, Any], where: str) -> Recipe:
-    """A tree of plain values as a recipe whose values have their types and lie within their bounds, whatever rules
-    there are between them.
-
-    Raises:
-        RecipeError: a setting is not known, or its value does not fit it.
-    """
-    _known(tree, Recipe, where, "")
-    try:
-        return check_values(msgspec.convert(tree, Recipe), where)
-    except msgspec.ValidationError as error:
-        raise _refused(error, tree, where) from None
-    except UnicodeEncodeError as error:  # a word of the command line that is no UTF-8
-        raise RecipeError(
-            where or "the settings",
-            expected="text in UTF-8, as recipes are kept",
-            found=ascii(error.object),
-            remedy="Give files and folders names in UTF-8",
-        ) from None
-
-
-def _refused(error: msgspec.ValidationError, tree: Mapping[str, Any], where: str) -> RecipeError:
-    text, _, place = str(error).partition(" - at ")
-    expected, _, found = text.partition(", got ")
-    key = re.sub(r"\[.*", "", place.strip("`").removeprefix("$."))
-    if name := _object_name(_value_at(tree, key)):
-        return RecipeError(
-            at(where, key),
-            expected="FILE.py:NAME or package.module:NAME",
-            found=f"the object {name} itself",
-            remedy=f"Name the file that defines it, 'FILE.py:{name}', so that the run can keep a copy of it",
-        )
-    if wrong := next(violations_in(tree, key), None):
-        return RecipeError(at(where, key), expected=wrong.expected, found=wrong.found, remedy=wrong.remedy)
-    expected = expected.removeprefix("Expected ") if found else "a value that fits"
-    if word := re.fullmatch(r"Invalid enum value '(.*)'", text):
-        expected, found = f"one of {', '.join(choices(key))}", word[1]
-    for kind, words in _KINDS.items():
-        expected, found = expected.replace(f"`{kind}`", words), found.replace(f"`{kind}`", words)
-    remedy = "See the settings with penstock recipe"
-    if expected == _KINDS["array"] and (count := _length(key)):
-        expected, remedy = f"{count} numbers", f"Write them in brackets: {key}=[{', '.join('ABCD'[:count])}]"
-    return RecipeError(at(where, key or "the recipe"), expected=expected, found=found or text, remedy=remedy)
-
-
-def apply(recipe: Recipe, settings: Sequence[str]) -> Recipe:
-    """A recipe with settings of the form `section.key=value` changed; values are written as in TOML.
+def apply(recipe: Recipe, settings: Sequence[str] | Mapping[str, Any]) -> Recipe:
+    """A recipe with settings changed: a table, or texts `section.key=value`, whose values are written as in TOML.
 
     Raises:
-        RecipeError: as `load`, or a setting has another form.
+        RecipeError: as `load`, or a text has another form.
     """
-    return filled(recipe, parse_settings(settings), "" if settings else "the recipe")
-
-
-def changed(recipe: Recipe, settings: Sequence[str] | Mapping[str, Any]) -> Recipe:
-    """A recipe with some settings, of either form, changed.
-
-    Raises:
-        RecipeError: as `apply`.
-    """
-    if isinstance(settings, Mapping):
-        return filled(recipe, settings, "" if settings else "the recipe")
-    return apply(recipe, settings)
+    return filled(recipe, as_settings(settings), "" if settings else "the recipe")
 
 
 def filled(recipe: Recipe, values: Mapping[str, Any], where: str) -> Recipe:
@@ -138,10 +65,31 @@ def filled(recipe: Recipe, values: Mapping[str, Any], where: str) -> Recipe:
     Raises:
         RecipeError: as `load`.
     """
-    tree = msgspec.to_builtins(recipe)
+    return convert(overlaid(msgspec.to_builtins(recipe), flat(values)), where)
+
+
+def overlaid(tree: dict[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """A recipe's tree with some settings, named as `section.key` as by `flat`, in place of its own.
+
+    Where they choose another member of a union, the settings of the one before are gone: what is not said beside the
+    choice is as by default.
+    """
+    for section in switched(tree, values):
+        _merge(tree, _nested(section, None))
     for key, value in values.items():
         _merge(tree, _nested(key, value))
-    return convert(tree, where)
+    return tree
+
+
+def switched(tree: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
+    """The sections, outer ones first, in which settings, named as by `flat`, choose another member than a tree has."""
+    found = []
+    for key in sorted(filter(chooses, values), key=len):
+        section = key.rpartition(".")[0]
+        kind, now = kind_of(section), _value_at(tree, section) or {}
+        if member_named(kind, values[key]) is not member_named(kind, now.get(NAME)):
+            found.append(section)
+    return found
 
 
 def settings_in(path: Path) -> dict[str, Any]:
@@ -150,19 +98,17 @@ def settings_in(path: Path) -> dict[str, Any]:
     Raises:
         RecipeError: as `load`.
     """
-    tree = _read(path)
-    typed(tree, str(path))
-    return _flat(tree)
+    return _checked(flat(_read(path)), str(path))
 
 
 def as_settings(settings: Mapping[str, Any] | Sequence[str] | None) -> dict[str, Any]:
-    """Settings that are given as a table, or as texts KEY=VALUE.
+    """Settings that are given as a table, or as texts KEY=VALUE, named as `section.key`.
 
     Raises:
         RecipeError: a text is none.
     """
     if isinstance(settings, Mapping | None):
-        return dict(settings or {})
+        return flat(settings or {})
     return parse_settings([settings] if isinstance(settings, str) else settings)
 
 
@@ -182,11 +128,8 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
                 found="no equals sign",
                 remedy="Add = and a value",
             )
-        overlay = _nested(key.strip(), _value(value.strip()))
-        _known(overlay, Recipe, f"--set {setting}", "")
-        found |= _flat(overlay)
-    check_given(found)
-    return found
+        found |= flat({key.strip(): _value(value.strip())})
+    return _checked(found, "")
 
 
 def check_given(settings: Mapping[str, Any]) -> None:
@@ -196,10 +139,15 @@ def check_given(settings: Mapping[str, Any]) -> None:
     Raises:
         RecipeError: one is not known, or its value does not fit it.
     """
+    _checked(flat(settings), "")
+
+
+def _checked(settings: dict[str, Any], where: str) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for key, value in settings.items():
         _merge(tree, _nested(key, value))
-    typed(tree, "")
+    check_tree(Recipe, tree, where)
+    return settings
 
 
 def _nested(key: str, value: Any) -> dict[str, Any]:
@@ -221,39 +169,13 @@ def value_of(recipe: Recipe, key: str) -> Any:
 
 
 def changes(before: Recipe, now: Recipe) -> dict[str, tuple[Any, Any]]:
-    """The settings in which two recipes differ, named as `section.key`, with both values."""
-    one, other = (_flat(msgspec.to_builtins(each)) for each in (before, now))
-    return {key: (one.get(key), other.get(key)) for key in {**one, **other} if one.get(key) != other.get(key)}
+    """The settings in which two recipes differ, named as `section.key`, with both values.
 
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in tree.items():
-        found |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return found
-
-
-def kind_of(key: str) -> Any:
-    """The type of a setting or a section, named as `section.key`; "" is the recipe's own; None where there is none."""
-    kind: Any = Recipe
-    for name in filter(None, key.split(".")):
-        section: Any = kind if dataclasses.is_dataclass(kind) else None
-        kind = _hints(section).get(name) if section else None
-    return kind
-
-
-def _length(key: str) -> int:
-    """How many numbers a setting holds; 0 where it is no list of a certain number."""
-    kind = kind_of(key)
-    options = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
-    items = next((typing.get_args(option) for option in options if typing.get_origin(option) is tuple), ())
-    return len(items) if Ellipsis not in items else 0
-
-
-def _object_name(value: Any) -> str:
-    """What a class or a function, or the first one of a list, is called; "" for other values."""
-    values = value if isinstance(value, list | tuple) else [value]
-    return next((name for each in values if (name := getattr(each, "__name__", ""))), "")
+    Where they chose different members of a union, the settings that only the first one has are left out.
+    """
+    one, other = (flat(msgspec.to_builtins(each)) for each in (before, now))
+    gone = [key for key in one if key not in other and not members(kind_of(key.rpartition(".")[0]))]
+    return {key: (one.get(key), other.get(key)) for key in [*gone, *other] if one.get(key) != other.get(key)}
 
 
 def _value_at(tree: Mapping[str, Any], key: str) -> Any:
@@ -262,73 +184,6 @@ def _value_at(tree: Mapping[str, Any], key: str) -> Any:
     for part in filter(None, key.split(".")):
         value = value.get(part) if isinstance(value, dict) else None
     return value
-
-
-def violations_in(tree: Mapping[str, Any], key: str) -> Iterator[Violation]:
-    """What is outside the bounds of a setting, named as `section.key`, in a tree of plain values."""
-    section, _, name = key.rpartition(".")
-    value = _value_at(tree, key)
-    kind: Any = kind_of(section)
-    if value is not None and dataclasses.is_dataclass(kind):
-        numbers = tuple(value) if isinstance(value, list | tuple) else value
-        bounds = bounds_of(typing.cast("type", kind))
-        yield from outside(key, numbers, bounds[name])
-
-
-def choices(key: str) -> tuple[str, ...]:
-    """The words that a setting can be, as its type names them."""
-    kind = kind_of(key)
-    options = typing.get_args(kind) if typing.get_origin(kind) in (typing.Union, types.UnionType) else (kind,)
-    literals = (option for option in options if typing.get_origin(option) is typing.Literal)
-    words = tuple(str(word) for literal in literals for word in typing.get_args(literal))
-    section, _, name = key.rpartition(".")
-    bounds = bounds_of(typing.cast("type", kind_of(section))) if kind is not None else {}
-    stated = [meta.extra.get(CHOICES, ()) for meta in bounds.get(name, ()) if meta.extra]
-    return words or tuple(word for words in stated for word in words)
-
-
-@functools.cache
-def _hints(kind: Any) -> dict[str, Any]:
-    """The types of a section's settings, worked out once: thousands of settings may be given."""
-    return typing.get_type_hints(kind)
-
-
-def _known(tree: Mapping[str, Any], kind: Any, where: str, prefix: str) -> None:
-    hints = _hints(kind)
-    names = [field.name for field in dataclasses.fields(kind)]
-    for key, value in tree.items():
-        if key not in names:
-            near = _meant(key, kind, prefix)
-            raise RecipeError(
-                at(where, prefix + key),
-                expected=f"one of {', '.join(names)}",
-                found=key,
-                remedy=f"Did you mean {near}?" if near else "See the settings with penstock recipe",
-            )
-        if isinstance(value, dict) and dataclasses.is_dataclass(hints[key]):
-            _known(value, hints[key], where, f"{prefix}{key}.")
-
-
-def setting_named(key: str, prefix: str = "") -> str:
-    """The setting, as `section.key`, whose key is this or is abbreviated from it; in the section `prefix` if it is
-    there, and "" where it is nowhere.
-    """
-    initials = "".join(word[:1] for word in key.split("_"))
-    settings = _flat(msgspec.to_builtins(Recipe()))
-    same = [name for name in settings if name.rpartition(".")[2] in (key, initials)]
-    return next((name for name in same if name.startswith(prefix)), same[0] if same else "")
-
-
-def _meant(key: str, kind: Any, prefix: str) -> str:
-    """The setting that is probably meant by a name that is none; "" where none comes near.
-
-    Abbreviations count (`learning_rate` for `lr`), and settings of other sections whose name it is (`lr` for
-    `optimizer.lr`).
-    """
-    if same := setting_named(key, prefix):
-        return same
-    near = difflib.get_close_matches(key, [field.name for field in dataclasses.fields(kind)], n=1, cutoff=0.5)
-    return f"{prefix}{near[0]}" if near else ""
 
 
 def _value(text: str) -> Any:

@@ -44,8 +44,6 @@ def arguments_for(found: Any, place: Place, setting: str, offered: Mapping[str, 
     if missing := [name for name in wanted if name not in given]:
         raise RecipeError(
             f"{where}{_line_of(found)}",
-            expected=", ".join(offered),
-            found=", ".join(missing),
             remedy="Rename it, or give it a default",
             message=f"{where}{_line_of(found)}: {_without_default(missing)}, and Penstock passes only "
             f"{', '.join(offered)}.",
@@ -130,8 +128,6 @@ def refuse_unknown(
         remedy = nearest(unknown[0], known, "Check the name.")
         raise RecipeError(
             f"{setting} = {place}",
-            expected=", ".join(known) or "none",
-            found=", ".join(unknown),
             remedy=remedy,
             message=f"{setting} = {place} has no setting {unknown[0]}, only {', '.join(known) or 'none'}.",
         )

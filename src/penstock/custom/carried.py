@@ -73,8 +73,6 @@ def check(folder: Path, stated: Mapping[str, str]) -> None:
         if name not in stated:
             raise RunError(
                 str(folder / name),
-                expected="only files that were copied",
-                found="another one",
                 remedy="Remove it",
                 message=f"{folder / name} was not copied when {folder} was made.",
             )
@@ -95,8 +93,6 @@ def untrusted(where: str, opened: Path, what: str) -> RunError:
     """The error for code that would be executed, and that nobody trusts."""
     return RunError(
         where,
-        expected="code that you have used before, or --trust",
-        found="code from elsewhere",
         remedy="Read it, then add --trust, in Python trust=True",
         message=f"{where}: loading {opened} would execute {what}.",
     )
@@ -108,11 +104,7 @@ def trust_folder(folder: Path) -> None:
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
-    """The bytes of all files below code/, by their paths from there, but for what was left half written.
-
-    Raises:
-        RunError: a link is among them.
-    """
+    """The bytes of all files below code/, by their paths from there, but for what was left half written."""
     root = folder / FOLDER
     there = sorted(root.rglob("*"))
     if link := next((path for path in (root, *there) if path.is_symlink()), None):

@@ -61,8 +61,6 @@ def load(place: Place, setting: str) -> Any:
         remedy = nearest(place.name, known, "Check the name.")
         raise RecipeError(
             f"{setting} = {place}",
-            expected=place.name,
-            found=found,
             remedy=remedy,
             message=f"{setting} = {place}: {place.source} defines no '{place.name}', only {found}.",
         )
@@ -156,8 +154,6 @@ def _failed(error: Exception, path: Path, setting: str, place: Place) -> RecipeE
     at = f", line {line}" if line else ""
     return RecipeError(
         f"{setting} = {place}{at}",
-        expected="Python that can be imported",
-        found=f"{type(error).__name__}: {error}",
         remedy="Fix the file",
         message=f"{setting} = {place}{at}: the import fails with {type(error).__name__}: {error}.",
     )

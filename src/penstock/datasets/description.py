@@ -311,11 +311,7 @@ class FolderDataset:
                     "--set data.validation=''"
                 )
             raise DatasetError(
-                str(self.folder),
-                expected=f"a split named {name}",
-                found=found,
-                remedy=remedy,
-                message=f"{self.folder} has no split named {name}, only {found}.",
+                str(self.folder), remedy=remedy, message=f"{self.folder} has no split named {name}, only {found}."
             )
         return functools.reduce(Split.joined, (self.description.splits[part] for part in parts))
 

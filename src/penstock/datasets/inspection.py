@@ -210,11 +210,7 @@ def _large_groups(items: Sequence[InspectedItem], fraction: float, folder: Path)
 
 
 def _check_mask_options(layout: Layout, wanted: Labels) -> None:
-    """Refuse what is said of masks for data that has none, or whose masks are drawn from something else.
-
-    Raises:
-        DatasetError: an option would have no effect, or make every mask empty.
-    """
+    """Refuse what is said of masks for data that has none, or whose masks are drawn from something else."""
     labelled = any(item.label is not None for item in layout.items)
     masks = labelled and layout.kind.reads_masks
     drawn = masks and (layout.complete or layout.names_masks)
@@ -231,11 +227,7 @@ def _check_mask_options(layout: Layout, wanted: Labels) -> None:
 
 
 def _check_class_names(layout: Layout, wanted: Labels) -> None:
-    """Whether somebody may name the classes as they do.
-
-    Raises:
-        DatasetError: the data names them in another way.
-    """
+    """Whether somebody may name the classes as they do."""
     own, given = layout.labels.classes, wanted.classes
     if layout.complete and len(given) != len(own):
         background = len(given) == len(own) - 1 and own[0] == "background"
@@ -249,8 +241,6 @@ def _check_class_names(layout: Layout, wanted: Labels) -> None:
     if stated_by_data and not layout.nameless and layout.labels.classes not in {(), wanted.classes}:
         raise DatasetError(
             "--classes",
-            expected=f"no class names, as the data has its own: {', '.join(layout.labels.classes[:8])}",
-            found=", ".join(wanted.classes[:8]),
             remedy="Remove --classes",
             message=f"--classes has no effect, as the data names its classes: {', '.join(layout.labels.classes[:8])}.",
         )

@@ -102,8 +102,6 @@ def pack(
         except BlockingIOError:
             raise DatasetError(
                 str(output),
-                expected="no other process that packs into this folder",
-                found="another one",
                 remedy="Wait for it to end, or choose another folder with -o",
                 message=f"{output}: another process is packing into this folder.",
             ) from None
@@ -182,8 +180,6 @@ def _refuse(found: Inspection) -> None:
         them, images = ("it", "the image") if len(fatal) == 1 else ("them", "those images")
         raise DatasetError(
             str(found.folder),
-            expected="data without problems",
-            found=str(len(fatal)),
             remedy=f"Fix {them}{f', or leave {images} out with --skip-bad' if skip else ''}:\n  {shown}",
             message=f"{found.folder} has {counted(len(fatal), 'problem')}.",
         )
@@ -277,11 +273,7 @@ def _digested(dataset: FolderDataset) -> Description:
 
 
 def _already(dataset: FolderDataset) -> bool:
-    """Whether the folder holds this very dataset, complete.
-
-    Raises:
-        DatasetError: it holds another one.
-    """
+    """Whether the folder holds this very dataset, complete."""
     if not (dataset.folder / PACKED).exists():
         return False
     there = FolderDataset.open(dataset.folder).description
@@ -289,8 +281,6 @@ def _already(dataset: FolderDataset) -> bool:
         here, new = there.content[:12], dataset.description.content[:12]
         raise DatasetError(
             str(dataset.folder),
-            expected="an empty folder, or the same data packed before",
-            found="another dataset",
             remedy="Choose another folder with -o, or remove this one first",
             message=f"{dataset.folder} already holds another dataset, or one that was packed with other options (its "
             f"fingerprint is {here}, and that of the data to be packed is {new}).",

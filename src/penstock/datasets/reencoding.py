@@ -59,11 +59,7 @@ class Reencoding:
 
 
 def _encoded(place: Path | FilePart, how: Reencoding) -> bytes:
-    """An image as a JPEG file, as it is stored, with its orientation.
-
-    Raises:
-        ImageError: the image is damaged.
-    """
+    """An image as a JPEG file, as it is stored, with its orientation."""
     from PIL import Image  # noqa: PLC0415 - for images that are written anew alone
 
     data = stored(place.read_bytes(), str(place))

@@ -87,11 +87,7 @@ def _is_begun(note: Path, what: bytes) -> bool:
 
 
 def _check_outside(dataset: Dataset, output: Path) -> None:
-    """Refuse a folder within the dataset's own.
-
-    Raises:
-        OutputError: it is.
-    """
+    """Refuse a folder within the dataset's own."""
     if isinstance(dataset, FolderDataset) and output.resolve().is_relative_to(dataset.folder.resolve()):
         raise OutputError(
             f"-o {output}",

@@ -49,8 +49,6 @@ def chosen(
     if held := splits.get("val"):
         raise DatasetError(
             "--validation",
-            expected="data without a split val",
-            found=f"{counted(held, 'image')} in it",
             remedy="Remove --validation",
             message=f"{where} already has a split val, of {counted(held, 'image')}.",
         )

@@ -195,11 +195,7 @@ def _decoded(data: bytes, where: str) -> tuple[Any, NDArray[Any]]:
 
 
 def _check_inflated(file: BinaryIO) -> None:
-    """A deflated file, which pydicom unpacks whole, is looked at first.
-
-    Raises:
-        ValueError: it unpacks to more than `_MAX_INFLATED`, or does not say where its packed part begins.
-    """
+    """A deflated file, which pydicom unpacks whole, is looked at first."""
     begin, stop = _PREAMBLE + 4, len(_GROUP_LENGTH) + 4
     head = file.read(begin + 4096)[begin:]  # meta information takes a few hundred bytes of it
     has_length = head.startswith(_GROUP_LENGTH)

@@ -141,11 +141,7 @@ def _is_known(data: bytes) -> bool:
 
 
 def _decoded(data: bytes, where: str) -> Image:
-    """The decoded image of one page, upright.
-
-    Raises:
-        ImageError: it cannot be decoded, or has more pages.
-    """
+    """The decoded image of one page, upright."""
     from PIL import Image as Images  # noqa: PLC0415 - most data is JPEG and PNG, which do not need it
     from PIL import ImageOps, UnidentifiedImageError  # noqa: PLC0415 - the same
 
@@ -206,11 +202,7 @@ def _is_heic(data: bytes) -> bool:
 
 
 def _heif(data: bytes, where: str) -> Image:
-    """A HEIC image, read without registering anything in Pillow.
-
-    Raises:
-        RecipeError: pi-heif is not installed.
-    """
+    """A HEIC image, read without registering anything in Pillow."""
     try:
         import pi_heif  # noqa: PLC0415 - an extra
     except ImportError:
@@ -251,11 +243,7 @@ def _check_pages(image: Image, where: str) -> None:
 
 
 def _png_of(image: Image, data: bytes, where: str, value_range: tuple[float, float] | None = None) -> bytes:
-    """Decoded pixels as PNG.
-
-    Raises:
-        ImageError: PNG cannot hold them.
-    """
+    """Decoded pixels as PNG."""
     if image.mode.startswith("I;16"):
         values = tiff.bright_white(np.asarray(image).astype(np.uint16), data)
         return _gray(values, where, value_range)
@@ -316,11 +304,7 @@ def _array(data: bytes, where: str) -> NDArray[Any]:
 
 
 def _single(data: bytes, where: str) -> NDArray[Any]:
-    """The only array of an archive of NumPy (.npz).
-
-    Raises:
-        LabelError: it holds several, or a larger one than an image may be.
-    """
+    """The only array of an archive of NumPy (.npz)."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = archive.infolist()
         if len(members) != 1 or members[0].file_size > _WIDEST * MAX_PIXELS:
@@ -335,20 +319,12 @@ def _single(data: bytes, where: str) -> NDArray[Any]:
 
 
 def _ids(values: NDArray[Any], where: str) -> NDArray[np.uint8]:
-    """Values of a mask as bytes.
-
-    Raises:
-        LabelError: they are no ids from 0 to 255.
-    """
+    """Values of a mask as bytes."""
     return _whole(values, where, _BYTE).astype(np.uint8)
 
 
 def _whole(values: NDArray[Any], where: str, highest: int = 2**53) -> NDArray[Any]:
-    """Values of a mask as whole numbers: those that are integers as they are, others as int64.
-
-    Raises:
-        LabelError: they are no whole numbers from 0 to the highest.
-    """
+    """Values of a mask as whole numbers: those that are integers as they are, others as int64."""
     plain = values[..., 0] if values.ndim == 3 and values.shape[2] == 1 else values  # noqa: PLR2004 - an axis of one
     if plain.ndim != 2:  # noqa: PLR2004 - rows and columns
         raise LabelError(

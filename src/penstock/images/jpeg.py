@@ -132,11 +132,7 @@ def _reduced(height: int, width: int, reduction: int) -> tuple[int, int]:
 
 
 def _repaired(data: bytes, where: str, space: str, size: tuple[int, int], buffer: Pixels) -> Pixels:
-    """Decode without what no pixel depends on: colour profiles, bytes between segments, a camera's padding at the end.
-
-    Raises:
-        ImageError: something is wrong even so.
-    """
+    """Decode without what no pixel depends on: colour profiles, bytes between segments, padding at the end."""
     plain = _without_padding(_plain(data), space)
     try:
         pixels: Pixels = simplejpeg.decode_jpeg(plain, space, min_height=size[0], min_width=size[1], buffer=buffer)

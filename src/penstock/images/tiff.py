@@ -218,11 +218,7 @@ def _upright(values: NDArray[Any], orientation: int) -> NDArray[Any]:
 
 
 def _check_pages(data: bytes, where: str) -> None:
-    """Refuse pages of one size that cannot be channels of one image: of different kinds, or with palettes.
-
-    Raises:
-        ImageError: there are such pages.
-    """
+    """Refuse pages of one size that cannot be channels of one image: of different kinds, or with palettes."""
     every = list(_pages(data))
     pages = [
         page for page in every if [page.get(tag) for tag in _SIZE_TAGS] == [every[0].get(tag) for tag in _SIZE_TAGS]

@@ -51,8 +51,6 @@ def check(graph: Graph, path: Path) -> None:
     if graph.any_size or len(graph.shape) != _COLORS or graph.shape[2] != _COLORS or graph.bits != _BYTE:
         raise RecipeError(
             str(path),
-            expected="a model that takes RGB images of one size and 8 bits",
-            found="another",
             remedy="Export to ONNX",
             message=f"{path}: a Core ML model takes RGB images of one size and 8 bits, and this one does not.",
         )

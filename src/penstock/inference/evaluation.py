@@ -86,8 +86,6 @@ def evaluate_run(
     if not split:
         raise DatasetError(
             str(path),
-            expected="a split to evaluate on",
-            found="none",
             remedy=f"Choose a split with --split: {', '.join(trained.parts.dataset.description.splits)}",
             message=f"{path} was trained without a validation split, so evaluate has no default.",
         )

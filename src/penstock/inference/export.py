@@ -81,8 +81,6 @@ def export_run(
         options = " and ".join(given)
         raise RecipeError(
             options,
-            expected="none of --size, --dynamic and --any-size",
-            found=options,
             remedy=f"Remove {options}",
             message=f"{options} has no effect: the exported file takes images of any size.",
         )
@@ -145,11 +143,7 @@ def exporter_of(task: Task) -> Exporter:
 
 
 def _whole(task: Task, model: torch.nn.Module, size: Size, *, dynamic: bool) -> Graph:
-    """The graph for one image of any size.
-
-    Raises:
-        RecipeError: the task has none, or another option says what sizes it takes.
-    """
+    """The graph for one image of any size."""
     graph = exporter_of(task).whole_graph(model, size)
     if graph is None or dynamic:
         raise RecipeError(

@@ -88,8 +88,6 @@ class Trained:
         if overlap is not None and not side:
             raise RecipeError(
                 "--overlap",
-                expected="--sliding-window SIDE",
-                found="none",
                 remedy="Add --sliding-window SIDE",
                 message="--overlap has no effect without --sliding-window.",
             )

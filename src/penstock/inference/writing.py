@@ -61,8 +61,6 @@ def own_folder(output: Path, predictions: Iterable[Path], kind: str) -> None:
     if there := next((name for name in sorted(wanted - names) if (output / name).exists()), None):
         raise DatasetError(
             str(output / there),
-            expected="no file, or one that an earlier predict wrote",
-            found=f"one that is not in {noted}",
             remedy="Choose another folder with -o",
             message=f"{output / there} exists, and no earlier penstock predict has written it.",
         )
@@ -208,5 +206,4 @@ def _conflict(image: InputImage, other: InputImage, file: Path) -> DatasetError:
     else:
         message = f"The predictions of {image.where} and {other.where} would both be written to {file}."
         remedy = "Predict the two images into different folders"
-    expected = "a file of its own for each prediction"
-    return DatasetError(image.where, expected=expected, found=str(file), remedy=remedy, message=message)
+    return DatasetError(image.where, remedy=remedy, message=message)

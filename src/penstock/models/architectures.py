@@ -67,8 +67,6 @@ def check_architecture(name: str, found: str, known: Mapping[str, str]) -> None:
 def _of_another_task(name: str, found: str, other: str, known: Mapping[str, str]) -> RecipeError:
     return RecipeError(
         f"model.name = {name!r}",
-        expected=" or ".join(known),
-        found=f"a network for {other}",
         remedy=f"Choose one of {', '.join(known)}, or pack the data with --task {other}",
         message=f"model.name = {name!r}: {found} is a network for {other}, which this data is not packed for.",
     )

@@ -81,8 +81,6 @@ def lines(pattern: str, count: int) -> list[str]:
     if not names and not networks:
         raise RecipeError(
             "penstock models",
-            expected="an architecture, or a backbone of timm with published weights",
-            found=pattern,
             remedy="Try a shorter name",
             message=f"The name {pattern!r} is in that of no architecture, and of no backbone of timm with published "
             "weights.",

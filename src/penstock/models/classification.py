@@ -74,8 +74,6 @@ def build_classifier(name: str, classes: int, weights: str, channels: int = 3) -
         if weights not in {"none", "pretrained"}:
             raise RecipeError(
                 "model.weights",
-                expected=f"none, as {name} has no pretrained weights",
-                found=weights,
                 remedy="Remove model.weights. To start from the weights of a run, use --init RUN",
                 message=f"model.weights = {weights} cannot be loaded: {name} has no backbone of timm.",
             )

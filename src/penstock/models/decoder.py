@@ -51,8 +51,6 @@ def check_decoder(name: str, options: Mapping[str, Any]) -> None:
     if options and not known:
         raise RecipeError(
             "model.decoder",
-            expected="a network of segmentation_models.pytorch",
-            found=name,
             remedy="Remove model.decoder",
             message=f"model.decoder has no effect on {name}, which is no network of segmentation_models.pytorch.",
         )

@@ -64,11 +64,7 @@ def is_repository(weights: str) -> bool:
 
 
 def _blank(build: functools.partial[Any], backbone: str) -> Any:
-    """Build a model with random weights.
-
-    Raises:
-        RecipeError: the backbone does not go with the architecture.
-    """
+    """Build a model with random weights."""
     try:
         return build(encoder_weights=None)
     except PenstockError:  # of a builder of our own, which knows better
@@ -108,8 +104,6 @@ def from_hub(build: functools.partial[Any], backbone: str, *, native: bool) -> A
         _check_cache(backbone, native=native)
         raise WeightsError(
             f"weights of {backbone}",
-            expected="timm's pretrained weights, from the network or the local cache",
-            found=reason_of(error),
             remedy=_REMEDY,
             message=f"The pretrained weights of {backbone} are not in the local cache and cannot be downloaded: "
             f"{_reason(error)}.",
@@ -125,11 +119,7 @@ def _reason(error: Exception) -> str:
 
 
 def _check_cache(backbone: str, *, native: bool) -> None:
-    """Compare the cached file with its checksum: the hub's cache names large files by their SHA-256.
-
-    Raises:
-        WeightsError: they differ.
-    """
+    """Compare the cached file with its checksum: the hub's cache names large files by their SHA-256."""
     for cached in [] if native else _cached(backbone) or []:
         blob = cached.resolve()
         if _SHA256.fullmatch(blob.name) and (found := sha256(blob)) != blob.name:
@@ -269,8 +259,6 @@ def unavailable(name: str, found: str) -> WeightsError:
     """The error for published weights that cannot be had."""
     return WeightsError(
         f"weights {name}",
-        expected="published weights, from the network or the local cache",
-        found=found,
         remedy=_NOT_CACHED,
         message=f"The weights {name} are not in the local cache and cannot be downloaded: {found}.",
     )

@@ -89,8 +89,6 @@ def load_matching(model: nn.Module, tensors: Mapping[str, torch.Tensor], where: 
             remedy += ", or load the tensors that fit with --no-strict"
         raise WeightsError(
             where,
-            expected="weights of the same model, but perhaps other classes",
-            found=f"{len(fits)} of {len(own)} tensors that fit; not {named}",
             remedy=remedy,
             message=f"{where}: only {len(fits)} of the {len(own)} tensors of the model are there with the same name "
             f"and shape. These differ: {named}.",

@@ -36,7 +36,7 @@ def _trained(folder: RunFolder) -> dict[str, str]:
         "model": f"{recipe.model.name}, weights: {recipe.model.weights}",
         "data": recipe.data.path,
         "training": f"{counted(recipe.train.batch, 'image')} a step, crop {crop[0]} x {crop[1]}, {optimizer.name}, "
-        f"lr {optimizer.lr:g}, {optimizer.schedule} schedule",
+        f"lr {optimizer.lr:g}, {optimizer.schedule.name} schedule",
     }
     if described := _described(folder):
         summary["data"] = f"{recipe.data.path} ({described})"

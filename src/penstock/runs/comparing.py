@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LEAST: Final = 2
 _LONGEST: Final = 60  # letters of a value in a table
 _OF_DATA: Final = ("data.path", "data.start", "data.until")
-_SIZES: Final = ("augment.resize_range", "augment.crop_pct")
+_SIZES: Final = ("augment.resize_range", "augment.view.crop_pct")
 """Settings of the size at which images are evaluated."""
 _CROPPED: Final = frozenset({"resized-crop", "pad-crop"})
 """Methods after which images are evaluated at the size of the crop, and not at their own."""
@@ -235,7 +235,7 @@ def _cautions(
 
 def _evaluated_size(recipe: Mapping[str, Any]) -> list[Any]:
     """The settings that the size of images depends on in evaluation."""
-    crop = recipe.get("augment.crop") if recipe.get("augment.method") in _CROPPED else None
+    crop = recipe.get("augment.crop") if recipe.get("augment.view.name") in _CROPPED else None
     return [crop, *(recipe.get(name) for name in _SIZES)]
 
 

@@ -89,8 +89,6 @@ class RunFolder:
         if "/" in name or "\\" in name or not name.isprintable():
             raise RunError(
                 f"--name {name!r}",
-                expected="a name without slashes and control characters, as it becomes part of a folder's name",
-                found=repr(name),
                 remedy="Remove slashes and control characters; --runs sets the folder that all runs are in",
                 message=f"--name {name!r} cannot be part of a folder's name.",
             )
@@ -244,8 +242,6 @@ class RunFolder:
             except BlockingIOError:
                 raise RunError(
                     str(self.path),
-                    expected="no other process that trains this run",
-                    found="another one",
                     remedy="Wait for it to end, or end it",
                     message=f"{self.path}: another process is training this run.",
                 ) from None

@@ -33,7 +33,7 @@ from penstock.session.checkpoint import Checkpoint, CheckpointStore
 from penstock.session.diagnosis import NonFinite
 from penstock.session.hook import Hook, Steps
 from penstock.session.learner import Learner
-from penstock.session.options import Options, Outcome
+from penstock.session.options import Outcome
 from penstock.session.saving import Saver
 from penstock.session.session import Session
 
@@ -44,7 +44,6 @@ __all__ = [
     "Hook",
     "Learner",
     "NonFinite",
-    "Options",
     "Outcome",
     "Saver",
     "Session",

@@ -43,11 +43,7 @@ class Attached:
         self._due = [hook for hook in self.hooks if hook.every.due(step, is_last=is_last)]
 
     def check(self, model: nn.Module, *, compiled: bool) -> None:
-        """Whether steps can keep what the hooks want.
-
-        Raises:
-            RecipeError: they cannot.
-        """
+        """Raise a RecipeError unless steps can keep what the hooks want."""
         for hook in self.hooks:
             check_wants(type(hook).__name__, hook.wants, model, compiled=compiled)
 

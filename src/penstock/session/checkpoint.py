@@ -197,11 +197,7 @@ def _exists(path: Path) -> bool:
 
 
 def _read(path: Path) -> Checkpoint:
-    """The checkpoint in a folder, once it is known to be whole.
-
-    Raises:
-        CheckpointError: it is damaged.
-    """
+    """The checkpoint in a folder, once it is known to be whole."""
     step, names = manifests.check(path)
     tensors = {
         file.removesuffix(".safetensors"): states.read_tensors(path / file)

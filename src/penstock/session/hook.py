@@ -118,11 +118,7 @@ class Hook:
 
 
 def _check_parameters(cls: type, name: str, method: Any) -> None:
-    """Whether a method can be called as the session calls it.
-
-    Raises:
-        TypeError: it cannot; the message names its file and line.
-    """
+    """Whether a method can be called as the session calls it."""
     wanted = [*inspect.signature(getattr(Hook, name)).parameters]
     try:
         inspect.signature(method).bind(*wanted)

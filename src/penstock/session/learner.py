@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from penstock.feed import Batch
     from penstock.ranks import Ranks
     from penstock.session.diagnosis import Cause
-    from penstock.session.options import Options
-    from penstock.settings import OptimizerSpec
+    from penstock.settings import Train
+    from penstock.settings.optimizer import AnyOptimizer
     from penstock.tasks import Task
 
 
@@ -53,21 +53,23 @@ class Learner:
         average: the moving average of the weights, if one is kept.
         undo: undoes a step that fails before its update.
         fitting: computes gradients in the memory that there is.
+        random_seed: of the randomness inside the model.
     """
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
-    spec: OptimizerSpec
+    spec: AnyOptimizer
     gradients: Gradients
-    options: Options
+    options: Train
     undo: Undo
     fitting: Fitting
     average: Average | None = None
+    random_seed: int = 0
 
     @classmethod
     def of(
-        cls, model: nn.Module, *, options: Options, optimizer: OptimizerSpec, ranks: Ranks, device: torch.device,
-        note: Callable[[str], None] = lambda _: None,
+        cls, model: nn.Module, *, options: Train, optimizer: AnyOptimizer, ranks: Ranks, device: torch.device,
+        seed: int = 0, note: Callable[[str], None] = lambda _: None,
     ) -> Learner:  # fmt: skip
         """A model with all that training it takes, on its device. `note` tells people a line."""
         layout = devices.training_layout(model, device)
@@ -87,7 +89,7 @@ class Learner:
         gradients = Gradients(placed, network, ranks=ranks, device=device, options=options, layout=layout)
         undo = Undo(placed)
         fitting = Fitting(gradients, undo, halve=options.halve_on_oom, note=note)
-        return cls(placed, made, optimizer, gradients, options, undo, fitting, average)
+        return cls(placed, made, optimizer, gradients, options, undo, fitting, average, seed)
 
     @property
     def evaluated(self) -> nn.Module:
@@ -130,9 +132,9 @@ class Learner:
 
     def seed(self, step: int, rank: int) -> None:
         """Begin the randomness inside the model for the step after `step` finished ones."""
-        devices.seed(self.gradients.device, _model_seed(self.options.seed, step, rank))
+        devices.seed(self.gradients.device, _model_seed(self.random_seed, step, rank))
         if self.gradients.keys:
-            self.gradients.keys.begin(seeds.key(self.options.seed, "dropout", step))
+            self.gradients.keys.begin(seeds.key(self.random_seed, "dropout", step))
 
     def update(self, loss: torch.Tensor, batch: Batch, step: int) -> Update:
         """Update the weights and their average by the gradients that `backward` left.
@@ -141,8 +143,8 @@ class Learner:
             NonFiniteError: the loss or a gradient is not finite; no weight was changed.
         """
         value, size, norm = finite.checked_step(self.gradients.parameters, loss, batch, step + 1)
-        if self.spec.grad_clip:
-            torch.nn.utils.clip_grads_with_norm_(self.gradients.parameters, self.spec.grad_clip, norm)
+        if self.options.grad_clip:
+            torch.nn.utils.clip_grads_with_norm_(self.gradients.parameters, self.options.grad_clip, norm)
         rate = self.spec.rate(step, self.options.steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["lr_mult"]

@@ -9,60 +9,60 @@ import torch
 from penstock import custom
 from penstock.errors import RecipeError
 from penstock.session.muon import Muon
+from penstock.settings import optimizer as settings
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from penstock.settings import OptimizerSpec
+    from penstock.settings.optimizer import AnyOptimizer
 
 _SETTING = "optimizer.name"
 
 
-def make_optimizer(spec: OptimizerSpec, model: nn.Module) -> torch.optim.Optimizer:
+def make_optimizer(spec: AnyOptimizer, model: nn.Module) -> torch.optim.Optimizer:
     """The optimizer over a model's trainable parameters, in groups that share weight decay and learning rate.
 
     Vectors and scalars are biases and normalisation parameters. Each group's `lr_mult` multiplies the learning rate.
     """
     spared, shifts = _spared(model), _shifts(model)
+    of_filters = _of_filters(spec) if isinstance(spec, settings.Muon) else {}
     groups: dict[tuple[float, float, bool], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             decays = (parameter.ndim > 1 or spec.decay_biases) and name not in spared
             decay = spec.weight_decay if decays else 0.0
-            filters = spec.name == "muon" and parameter.ndim > 1 and in_backbone(name)
+            filters = bool(of_filters) and parameter.ndim > 1 and in_backbone(name)
             groups.setdefault((decay, _lr_mult(spec, name, shifts), filters), []).append(parameter)
     listed: list[dict[str, Any]] = [
-        {"params": parameters, "weight_decay": decay, "lr_mult": lr_mult, **(_of_filters(spec) if filters else {})}
+        {"params": parameters, "weight_decay": decay, "lr_mult": lr_mult, **(of_filters if filters else {})}
         for (decay, lr_mult, filters), parameters in groups.items()
     ]
-    if spec.name == "muon":
-        return Muon(listed, lr=spec.lr, momentum=spec.sgd_momentum)
-    if spec.name == "adamw":
-        on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
-        return torch.optim.AdamW(listed, lr=spec.lr, fused=on_cpu or None)  # a third of a loop's time
-    if spec.name == "rmsprop":
-        return torch.optim.RMSprop(listed, lr=spec.lr, alpha=0.9, momentum=spec.momentum)
-    if spec.name == "sgd":
-        return torch.optim.SGD(listed, lr=spec.lr, momentum=spec.momentum)
-    return _own(spec, listed)
+    match spec:
+        case settings.SGD():
+            return torch.optim.SGD(listed, lr=spec.lr, momentum=spec.momentum)
+        case settings.AdamW():
+            on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
+            return torch.optim.AdamW(listed, lr=spec.lr, fused=on_cpu or None)  # a third of a loop's time
+        case settings.RMSprop():
+            return torch.optim.RMSprop(listed, lr=spec.lr, alpha=0.9, momentum=spec.momentum)
+        case settings.Muon():
+            return Muon(listed, lr=spec.lr, momentum=spec.sgd_momentum)
+        case settings.CustomOptimizer():
+            return _custom(spec, listed)
 
 
-def check_own_optimizer(spec: OptimizerSpec) -> None:
-    """Whether an optimizer of somebody's own takes what it is given; a built-in one does.
-
-    Raises:
-        RecipeError: it does not.
-    """
-    if place := custom.place_of(spec.name):
+def check_custom_optimizer(spec: AnyOptimizer) -> None:
+    """Raise a RecipeError unless a custom optimizer takes what it is given; a built-in one does."""
+    if isinstance(spec, settings.CustomOptimizer) and (place := custom.place_of(spec.name)):
         custom.arguments_for(custom.load(place, _SETTING), place, _SETTING, _offered(spec, []))
 
 
-def _offered(spec: OptimizerSpec, groups: list[dict[str, Any]]) -> dict[str, Any]:
+def _offered(spec: settings.CustomOptimizer, groups: list[dict[str, Any]]) -> dict[str, Any]:
     return {"params": groups, "lr": spec.lr, "momentum": spec.momentum, "weight_decay": spec.weight_decay}
 
 
-def _own(spec: OptimizerSpec, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-    """An optimizer of somebody's own: called with parameter groups, and the learning rate, momentum and weight decay
+def _custom(spec: settings.CustomOptimizer, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    """A custom optimizer: called with parameter groups, and the learning rate, momentum and weight decay
     that it has parameters for.
     """
     place = custom.place_of(spec.name)
@@ -103,7 +103,7 @@ def _is_bias(name: str) -> bool:
     return name.endswith(".bias")
 
 
-def _of_filters(spec: OptimizerSpec) -> dict[str, float | bool]:
+def _of_filters(spec: settings.Muon) -> dict[str, float | bool]:
     return {"orthogonal": True, "unit": spec.unit_filters, "momentum": spec.momentum}
 
 
@@ -112,7 +112,7 @@ def gives_logits(name: str) -> bool:
     return name.startswith(("logits.", "segmentation_head."))
 
 
-def _lr_mult(spec: OptimizerSpec, name: str, shifts: set[str]) -> float:
+def _lr_mult(spec: AnyOptimizer, name: str, shifts: set[str]) -> float:
     """What multiplies the learning rate of a parameter."""
     bias = spec.norm_bias_lr_mult if name in shifts else spec.bias_lr_mult
     in_head = gives_logits(name) if spec.head == "logits" else not in_backbone(name)

@@ -1,4 +1,4 @@
-"""What a session is given, what it asks for, and how it ended."""
+"""Where a session gets more from, and how it ended."""
 
 from __future__ import annotations
 
@@ -11,48 +11,6 @@ if TYPE_CHECKING:
     from penstock.feed import Feed
 
 ENDLESS: Final = 1_000_000_000  # steps that stand for "until it is stopped"
-
-
-@dataclass(frozen=True)
-class Options:
-    """How a session trains.
-
-    Attributes:
-        steps: where training ends, in optimizer steps from the very beginning; from ENDLESS on, when it is stopped.
-        save_every: steps between checkpoints; there is always one at the end.
-        evaluate_every: steps between evaluations; there is always one at the end.
-        accumulate: micro-batches that one rank's share is cut into; does not change the mathematics.
-        precision: "float32", or "bfloat16" for autocast.
-        ema_decay: decay of the moving average of the weights; 0 keeps none.
-        compile: whether the model goes through torch.compile.
-        activation_checkpointing: whether blocks compute their activations again in the backward pass.
-        fsdp: whether weights, gradients and optimizer states are cut over the ranks.
-        freeze_bn: whether batch normalisation keeps the statistics it has, as in evaluation.
-        freeze_backbone: whether the model's `encoder` stays as it is, its norms included.
-        seed: of the randomness inside the model.
-        best_metric: the score that decides which checkpoint is best; "" for the task's.
-        nonfinite: what becomes of a step whose loss or gradients are not finite: "stop" ends the training, "skip"
-            leaves the step out, "rewind" goes back to the last checkpoint and leaves the step out.
-        nonfinite_limit: steps that may be left out in a training.
-        halve_on_oom: whether batches are computed in smaller micro-batches once memory runs out.
-    """
-
-    steps: int
-    save_every: int = 500
-    evaluate_every: int = 500
-    accumulate: int = 1
-    precision: str = "float32"
-    ema_decay: float = 0.0
-    compile: bool = False
-    activation_checkpointing: bool = False
-    fsdp: bool = False
-    freeze_bn: bool = False
-    freeze_backbone: bool = False
-    seed: int = 0
-    best_metric: str = ""
-    nonfinite: str = "stop"
-    nonfinite_limit: int = 10
-    halve_on_oom: bool = False
 
 
 class Follow(Protocol):

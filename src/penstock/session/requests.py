@@ -9,7 +9,7 @@ import torch
 
 if TYPE_CHECKING:
     from penstock.ranks import Ranks
-    from penstock.session.options import Options
+    from penstock.settings import Train
 
 
 class Due(NamedTuple):
@@ -50,7 +50,7 @@ class Requests:
         return Due(*(bool(flag) for flag in ranks.sum(flags).tolist()))
 
 
-def due_after(step: int, options: Options, asked: Due, *, last: bool) -> Due:
+def due_after(step: int, options: Train, asked: Due, *, last: bool) -> Due:
     """What is due after a step: what was asked for, and what the options say. What is evaluated is saved before."""
     evaluate = asked.evaluate or last or step % options.evaluate_every == 0
     save = asked.save or evaluate or asked.stop or step % options.save_every == 0

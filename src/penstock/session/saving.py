@@ -242,11 +242,7 @@ class Saver:
         return self.store.folder / f"step-{self.step:08d}"
 
     def _check_there(self) -> None:
-        """The folder of a run that was moved away or removed is not made again.
-
-        Raises:
-            FileNotFoundError: it is not there.
-        """
+        """The folder of a run that was moved away or removed is not made again."""
         if not self.store.folder.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.store.folder.parent))
 

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from penstock.session.attached import Attached
     from penstock.session.checkpoint import Checkpoint
     from penstock.session.learner import Learner
-    from penstock.session.options import Follow, Options
+    from penstock.session.options import Follow
+    from penstock.settings import Train
     from penstock.tasks import Task
     from penstock.tasks.scoring import Scores
     from penstock.values import Cursor
@@ -122,7 +123,7 @@ class Session:
         return self.learner.optimizer
 
     @property
-    def options(self) -> Options:
+    def options(self) -> Train:
         """How it is trained."""
         return self.learner.options
 
@@ -224,9 +225,6 @@ class Session:
     def _go_back(self, error: NonFiniteError) -> None:
         """Restore the last checkpoint, and leave out the step that failed, whether its own numbers are not finite or
         what it would save.
-
-        Raises:
-            NonFiniteError: it may not go back, or has done so for this step.
         """
         step = self.step if self._is_saving else self.step + 1
         self._is_saving = False

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.feed import Batch
     from penstock.ranks import Ranks
-    from penstock.session.options import Options
+    from penstock.settings import Train
     from penstock.tasks import Task
     from penstock.tasks.roles import Tensors
 
@@ -56,7 +56,7 @@ class Gradients:
     """
 
     def __init__(
-        self, model: nn.Module, network: Any, *, ranks: Ranks, device: torch.device, options: Options,
+        self, model: nn.Module, network: Any, *, ranks: Ranks, device: torch.device, options: Train,
         layout: torch.memory_format,
     ) -> None:  # fmt: skip
         self.model, self.network, self.layout = model, network, layout
@@ -134,11 +134,7 @@ class Gradients:
         return total
 
     def _check_reached(self) -> None:
-        """Whether every parameter has a gradient, as ranks wait for each other's.
-
-        Raises:
-            RecipeError: one has not.
-        """
+        """Whether every parameter has a gradient, as ranks wait for each other's."""
         if self._is_checked:
             return
         self._is_checked = True

@@ -3,9 +3,11 @@
 recipe.py      Recipe and its sections
 model.py       what learns
 augment.py     what training does to an image
+views.py       what of an image a sample shows: one random crop of several
 regularize.py  what training does to a batch of images
 objective.py   what training makes small
-optimizer.py   how weights are updated
+optimizer.py   how weights are updated: one optimizer of several
+schedules.py   the learning rate: one schedule of several
 predicting.py  defaults of predictions
 task.py        the sections that a task is made from
 """
@@ -13,7 +15,6 @@ task.py        the sections that a task is made from
 from penstock.settings.augment import Augment
 from penstock.settings.model import Branch, DeepLabConfig, Model
 from penstock.settings.objective import Objective
-from penstock.settings.optimizer import OptimizerSpec
 from penstock.settings.recipe import Data, Follow, Recipe, Train
 from penstock.settings.regularize import DRAWS, Regularize
 from penstock.settings.task import TaskSettings
@@ -27,7 +28,6 @@ __all__ = [
     "Follow",
     "Model",
     "Objective",
-    "OptimizerSpec",
     "Recipe",
     "Regularize",
     "TaskSettings",

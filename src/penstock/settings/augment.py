@@ -11,6 +11,7 @@ from msgspec import Meta
 from penstock.bounds import Count, Fraction, ascending
 from penstock.images import crops, degrade, distort, geometry
 from penstock.images.color import Jitter
+from penstock.settings.views import AnyCrop, PadCrop, ScaleCrop
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,20 +34,11 @@ class Augment:
 
     Attributes:
         crop: Size of the training crop, (height, width) in pixels.
-        method: Random crop: "scale-crop" is DeepLab's (random scale, pad, crop); "resized-crop" is Inception's (a
-            window of random area and aspect ratio, resized); "pad-crop" pads by a margin and crops anywhere (He et al.
-            2016).
-        scale: Bounds of the random scale of "scale-crop", in output pixels per source pixel.
-        scale_step: Step between the random scales; 0 draws uniformly between the bounds.
+        view: What of an image fills the crop.
         resize_range: Resize images before the random scale: the shorter side to the first number, but the longer side
             to at most the second. Detectors resize in evaluation and prediction too; masks are evaluated and predicted
             at the size of the image.
-        margin: Padding of "pad-crop", in pixels.
-        crop_pct: Evaluation of classifiers: fraction of the shorter side of the image that the center crop covers. With
-            "pad-crop" the center crop is `crop` pixels of the unscaled image.
         border: Padding around the image for classifiers: "fill" with a pixel that normalises to 0, or "reflect".
-        crop_scale, crop_ratio: `scale` and `ratio` of torchvision's RandomResizedCrop, for "resized-crop": bounds of
-            the area, as a fraction of the image's, and of width / height.
         flip: Probability of a horizontal flip. For volumes: of a flip along each axis.
         alternating_flip: In place of `flip`: in the first epoch flip a random half of the images, and in each later
             epoch those that were not flipped in the epoch before (Jordan 2024, arXiv:2404.00498). Not for volumes.
@@ -66,15 +58,9 @@ class Augment:
     """
 
     crop: tuple[Count, Count] = (512, 512)
-    method: Literal["scale-crop", "resized-crop", "pad-crop"] = "scale-crop"
-    scale: Annotated[tuple[float, float], ascending(100)] = (0.5, 2.0)
-    scale_step: Annotated[float, Meta(ge=0, le=100)] = 0.25
+    view: AnyCrop = field(default_factory=ScaleCrop)
     resize_range: Annotated[tuple[int, int], ascending(100_000)] | None = None
-    margin: Annotated[int, Meta(ge=0, le=10_000)] = 0
-    crop_pct: Annotated[float, Meta(gt=0, le=1)] = 0.875
     border: Literal["fill", "reflect"] = "fill"
-    crop_scale: Annotated[tuple[float, float], ascending(1)] = (0.08, 1.0)
-    crop_ratio: Annotated[tuple[float, float], ascending(100)] = (3 / 4, 4 / 3)
     flip: Fraction = 0.5
     alternating_flip: bool = False
     rotate: Annotated[float, Meta(ge=0, le=180)] = 0.0
@@ -87,17 +73,9 @@ class Augment:
     min_visibility: Fraction = 0.25
     slices: Count = 32
 
-    def view(self, source: Size, generator: Generator) -> View:
+    def draw(self, source: Size, generator: Generator) -> View:
         """Draw what of an upright image of size `source` fills the crop."""
-        if self.method == "resized-crop":
-            view = geometry.resized_crop(source, self.crop, generator, self.crop_scale, self.crop_ratio)
-        elif self.method == "pad-crop":
-            view = geometry.pad_and_crop(source, self.crop, self.margin, (generator.uniform(), generator.uniform()))
-        else:
-            scale = geometry.random_scale(generator, *self.scale, self.scale_step)
-            scale *= self.fitted(source)[0] / source[0]
-            at = generator.uniform(), generator.uniform()
-            view = geometry.scale_and_crop(source, self.crop, scale, at)
+        view = self.view.draw(source, self.crop, self.fitted(source)[0] / source[0], generator)
         if generator.turn % 2 if self.alternating_flip else self.flip and generator.chance(self.flip):
             view = geometry.flip(view)
         if self.rotate:
@@ -118,7 +96,7 @@ class Augment:
 
     def within(self, size: Size) -> Augment:
         """What fills a part of a mosaic, (height, width): the same at half the scale."""
-        return replace(self, crop=size, scale=(self.scale[0] / 2, self.scale[1] / 2), scale_step=self.scale_step / 2)
+        return replace(self, crop=size, view=self.view.halved())
 
     def distortion(self, generator: Generator, size: Size) -> Distortion | None:
         """Draw how a sample of a (height, width) is distorted; None where it is not."""
@@ -137,15 +115,18 @@ class Augment:
 
     def middle(self, source: Size) -> View:
         """What a classifier is shown of an upright image of size `source` when it is evaluated."""
-        if self.method == "pad-crop":
-            return geometry.pad_and_crop(source, self.crop, self.margin, (0.5, 0.5))
-        return geometry.middle(source, self.crop, self.crop_pct)
+        return self.view.middle(source, self.crop)
+
+    @property
+    def margin(self) -> int:
+        """The padding around images whose pixels are shown as they are."""
+        return self.view.margin if isinstance(self.view, PadCrop) else 0
 
     @property
     def crops_only(self) -> bool:
         """Whether a sample is pixels of the image as they are, moved and perhaps mirrored."""
         warped = self.rotate or self.perspective or self.elastic or self.mosaic
-        return self.method == "pad-crop" and not (warped or self.blur or self.noise or self.jitter != Jitter())
+        return isinstance(self.view, PadCrop) and not (warped or self.blur or self.noise or self.jitter != Jitter())
 
     def covers(self, source: Size) -> bool:
         """Whether `crops` can show images of a size."""
@@ -153,7 +134,7 @@ class Augment:
         return inside and 2 * self.margin < min(self.crop) and self.margin < min(source)
 
     def crops(self, padded: NDArray[Any], chosen: NDArray[np.int64], generators: Generators | None) -> NDArray[Any]:
-        """What `view` shows of some upright images of one size, where `crops_only`; or `middle`, without `generators`.
+        """What `draw` shows of some upright images of one size, where `crops_only`; or `middle`, without `generators`.
 
         Args:
             padded: (images, height, width, channels), with their margins.
@@ -170,12 +151,3 @@ class Augment:
             flipped = generators.turns % 2 == 1 if self.alternating_flip else generators.chance(self.flip)
             crops.flip(shown, flipped)
         return shown
-
-    @property
-    def middle_said(self) -> str:
-        """What `middle` shows, in words."""
-        height, width = self.crop
-        if self.method == "pad-crop":
-            return f"the middle {height} x {width} pixels of an image"
-        shown = f"the middle {100 * self.crop_pct:g} % of the largest centred {height}:{width} rectangle of an image"
-        return f"{shown}, resized to {height} x {width}"

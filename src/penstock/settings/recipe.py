@@ -11,7 +11,7 @@ from penstock.bounds import Count, Fraction, Seconds, Switch
 from penstock.settings.augment import Augment
 from penstock.settings.model import Model
 from penstock.settings.objective import Objective
-from penstock.settings.optimizer import OptimizerSpec
+from penstock.settings.optimizer import SGD, AnyOptimizer
 from penstock.settings.regularize import Regularize
 from penstock.settings.task import TaskSettings
 
@@ -67,6 +67,7 @@ class Train:
         nonfinite: What becomes of a step whose loss or gradients are not finite: "stop" ends training, "skip" leaves
             the step out, "rewind" goes back to the last checkpoint and then leaves it out.
         nonfinite_limit: Steps of a run that may be left out because of `nonfinite`.
+        grad_clip: Gradient clipping: largest norm of the gradient of all weights; 0 does not clip.
         precision: Precision: "bfloat16" computes with torch.autocast, and needs less memory.
         ema_decay: Decay of the exponential moving average (EMA) of the weights, which is then evaluated; 0 keeps none.
         sliding_window: Side in pixels of the sliding window for images that are too large to be evaluated whole; 0
@@ -106,6 +107,7 @@ class Train:
     keep: Count = 2
     nonfinite: Literal["stop", "skip", "rewind"] = "stop"
     nonfinite_limit: Count = 10
+    grad_clip: Annotated[float, Meta(ge=0, le=1e9)] = 0.0
     precision: Literal["float32", "bfloat16"] = "float32"
     ema_decay: Annotated[float, Meta(ge=0, le=0.999999)] = 0.0
     sliding_window: Annotated[int, Meta(ge=0, le=1 << 20)] = 0
@@ -180,7 +182,7 @@ class Recipe:
     augment: Augment = field(default_factory=Augment)
     regularize: Regularize = field(default_factory=Regularize)
     loss: Objective = field(default_factory=Objective)
-    optimizer: OptimizerSpec = field(default_factory=OptimizerSpec)
+    optimizer: AnyOptimizer = field(default_factory=SGD)
     train: Train = field(default_factory=Train)
 
     @property

@@ -47,8 +47,6 @@ class TaskSettings:
         if unknown := [name for name in self.options if name not in known]:
             raise RecipeError(
                 "task_options",
-                expected=", ".join(known) or "none",
-                found=unknown[0],
                 remedy="Check the name",
                 message=f"The task has no setting {unknown[0]} in task_options, only {', '.join(known) or 'none'}.",
             )

@@ -42,7 +42,7 @@ class Ability(Enum):
     )
     AUGMENTATION = (
         "Augmentation beyond crop, slices and flip",
-        "training samples are made with the method `Augment.view`",
+        "training samples are made with the method `Augment.draw`",
     )
     MOSAIC = "A mosaic of images", "the samples have the methods `partners` and `compose` (`feed.Composing`)"
     CENTER_CROP = "Evaluating the middle of an image", "evaluation samples are made with the method `Augment.middle`"
@@ -90,10 +90,4 @@ def refusal(task: Task | type[Task] | str, ability: Ability | str, settings: str
     name = task if isinstance(task, str) else task.kind.name
     title = ability if isinstance(ability, str) else ability.title
     remedy = remedy or f"Remove {settings}"
-    return RecipeError(
-        settings,
-        expected=f"a task that supports it: {title.lower()}",
-        found=name,
-        remedy=remedy,
-        message=f"{title} is not supported for {name}.",
-    )
+    return RecipeError(settings, remedy=remedy, message=f"{title} is not supported for {name}.")

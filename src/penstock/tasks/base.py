@@ -9,6 +9,7 @@ import torch
 
 from penstock.images import RGB, PixelFormat
 from penstock.models.segmentation import STRIDE
+from penstock.settings.views import ScaleCrop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +97,7 @@ class Task(ABC):
             augment: with the defaults of the task.
             split: what is learnt from, with the size of its largest image.
         """
-        if augment.method != "scale-crop":
+        if not isinstance(augment.view, ScaleCrop):
             return {}
         sides = zip(augment.crop, (split.height, split.width), strict=True)
         return {"augment.crop": tuple(min(usual, max(STRIDE, side // STRIDE * STRIDE)) for usual, side in sides)}

@@ -187,7 +187,7 @@ class PrepareDetection:
 
     def _view(self, info: ImageInfo, origin: str, generator: Generator | None) -> View:
         if self.canvas is None and generator:
-            return self.augment.view(info.size, generator)
+            return self.augment.draw(info.size, generator)
         if self.canvas is None:
             return geometry.resize(info.size, self.augment.crop)
         size = self.augment.fitted(info.size)

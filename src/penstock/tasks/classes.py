@@ -15,6 +15,7 @@ from penstock.images.geometry import Affine
 from penstock.kinds.fields import decode_classification
 from penstock.metrics import ClassificationScores, PredictionCounts
 from penstock.settings import DRAWS, Regularize
+from penstock.settings.views import PadCrop
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,7 +68,7 @@ class PrepareClassification:
         """
         fields, info = self._look(record)
         drawn = generator if self.train else None
-        view = self.augment.view(info.size, drawn) if drawn else self.augment.middle(info.size)
+        view = self.augment.draw(info.size, drawn) if drawn else self.augment.middle(info.size)
         matrix = self.augment.jitter.draw(drawn) if drawn else None
         fetch_image(fields.image, record.origin, info, view.affine, self.fill, out["image"], matrix)
         if drawn:
@@ -81,7 +82,7 @@ class PrepareClassification:
     @property
     def gathers(self) -> bool:
         """Whether samples show pixels of the image as they are."""
-        return self.augment.crops_only if self.train else self.augment.method == "pad-crop"
+        return self.augment.crops_only if self.train else isinstance(self.augment.view, PadCrop)
 
     def decode(self, record: Record) -> dict[str, NDArray[Any]] | None:
         """The upright image with its margins, and the class.

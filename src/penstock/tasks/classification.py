@@ -16,6 +16,7 @@ from penstock.kinds import KINDS
 from penstock.losses import SoftCrossEntropy
 from penstock.models import Normalization, as_floats, build_classifier, classifier_normalization
 from penstock.settings import Augment, Objective, Regularize
+from penstock.settings.views import PadCrop
 from penstock.tasks import regularize
 from penstock.tasks.abilities import Ability
 from penstock.tasks.base import Task
@@ -115,9 +116,9 @@ class Classification(Task):
         return {
             "model.name": "resnet50",
             "augment.crop": (224, 224),
-            "augment.method": "resized-crop",
+            "augment.view.name": "resized-crop",
             "loss.label_smoothing": 0.1,
-            "optimizer.schedule": "cosine",
+            "optimizer.schedule.name": "cosine",
             "optimizer.weight_decay": 5e-5,
             "train.batch": 64,
         }
@@ -307,7 +308,7 @@ class ClassExporter(Exporter):
     def input_note(self, size: Size | None) -> str:
         """The middle of an image."""
         augment = self.task.augment
-        return (replace(augment, crop=size) if size else augment).middle_said
+        return augment.view.middle_said(size or augment.crop)
 
     def graph(self, model: nn.Module, size: Size) -> Graph:
         """Images of one size to classes."""
@@ -316,9 +317,10 @@ class ClassExporter(Exporter):
 
     def whole_graph(self, model: nn.Module, size: Size) -> Graph | None:
         """One image of any size to its class, resized inside; none where images are padded and not resized."""
-        if self.task.augment.method == "pad-crop":
+        view = self.task.augment.view
+        if isinstance(view, PadCrop):
             return None
-        module = ImageToClass(self.task, model, size, self.task.augment.crop_pct).eval()
+        module = ImageToClass(self.task, model, size, view.crop_pct).eval()
         return replace(self.graph(model, size), module=module, any_size=True)
 
 

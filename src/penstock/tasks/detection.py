@@ -122,10 +122,10 @@ class Detection(Task):
         """Those of fine-tuning a detector."""
         return {
             "model.name": "fasterrcnn:resnet50",
-            "augment.scale": (0.5, 1.5),
+            "augment.view.scale": (0.5, 1.5),
             "optimizer.lr": 0.005,
-            "optimizer.schedule": "cosine",
-            "optimizer.grad_clip": 10.0,
+            "optimizer.schedule.name": "cosine",
+            "train.grad_clip": 10.0,
             "train.batch": 8,
             "train.freeze_bn": weights != "none",  # without any, norms have no statistics to keep
         }

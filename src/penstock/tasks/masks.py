@@ -102,7 +102,7 @@ class PrepareSegmentation:
 
     def _view(self, info: ImageInfo, origin: str, generator: Generator | None) -> View:
         if self.augment and generator:
-            return self.augment.view(info.size, generator)
+            return self.augment.draw(info.size, generator)
         if info.size[0] > self.size[0] or info.size[1] > self.size[1]:
             raise LabelError(
                 origin,

@@ -67,8 +67,6 @@ def weights_of(
     if chosen != "none" and not any(pixels):
         raise RecipeError(
             "loss.class_weights",
-            expected="the number of pixels of every class",
-            found="none",
             remedy="Pull the topic to shards with penstock pull, or write the weights: loss.class_weights=[1.0, 2.5]",
             message=f"loss.class_weights = {chosen} needs the number of pixels of every class, which a topic does not "
             "have.",
@@ -76,8 +74,6 @@ def weights_of(
     if chosen == "median" and not image_pixels:
         raise RecipeError(
             "loss.class_weights",
-            expected="a dataset that counts the pixels of the images in which each class occurs",
-            found="none",
             remedy="Use loss.class_weights=inverse, or pack the masks again",
             message="loss.class_weights = median needs the number of pixels of the images in which each class occurs, "
             "which this dataset does not have.",

@@ -156,11 +156,7 @@ class Exporter(ABC):
         return None
 
     def check_size(self, size: Size) -> None:
-        """Whether a graph can take images of a size.
-
-        Raises:
-            RecipeError: it cannot.
-        """
+        """Raise a RecipeError unless a graph can take images of a size."""
         del size
 
     @abstractmethod

@@ -203,7 +203,7 @@ class Volumes(Task):
             "optimizer.name": "adamw",
             "optimizer.lr": 1e-3,
             "optimizer.weight_decay": 0.01,
-            "optimizer.schedule": "cosine",
+            "optimizer.schedule.name": "cosine",
             "train.steps": 5000,
             "train.batch": 2,
             "train.evaluate_every": 500,

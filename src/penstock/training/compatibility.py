@@ -15,8 +15,9 @@ from penstock.losses.own import load_own
 from penstock.models import blank_images
 from penstock.models.own import is_own
 from penstock.models.segmentation import STRIDE, filled
-from penstock.session.optimizer import check_own_optimizer, gives_logits, in_backbone
+from penstock.session.optimizer import check_custom_optimizer, gives_logits, in_backbone
 from penstock.session.own_metrics import load_metrics
+from penstock.settings.optimizer import Muon
 
 if TYPE_CHECKING:
     from torch import nn
@@ -41,7 +42,7 @@ def check_own(parts: Parts) -> None:
     if recipe.loss.custom:
         load_own(recipe.loss.custom)
     check_hooks(recipe.hooks)
-    check_own_optimizer(recipe.optimizer)
+    check_custom_optimizer(recipe.optimizer)
     load_metrics(recipe.train.metrics, parts.task)
 
 
@@ -53,25 +54,23 @@ def check_optimizer(recipe: Recipe, model: nn.Module) -> None:
     """
     optimizer = recipe.optimizer
     if optimizer.head == "logits" and not any(gives_logits(name) for name, _ in model.named_parameters()):
-        raise _without_effect("optimizer.head", "all", "logits", f"{recipe.model.name} has no layer of that name")
+        raise _without_effect("optimizer.head", "logits", f"{recipe.model.name} has no layer of that name")
     if any(in_backbone(name) for name, _ in model.named_parameters()):
         return
     reason = f"{recipe.model.name} has no backbone"
-    if optimizer.name == "muon":
+    if isinstance(optimizer, Muon):
         raise RecipeError(
             "optimizer.name",
-            expected="an optimizer for every network",
-            found="muon",
             remedy="Use adamw",
             message=f"optimizer.name = muon is for the convolution weights of a backbone, but {reason}.",
         )
     if optimizer.head_lr_mult != 1:
-        raise _without_effect("optimizer.head_lr_mult", "1", f"{optimizer.head_lr_mult:g}", reason)
+        raise _without_effect("optimizer.head_lr_mult", f"{optimizer.head_lr_mult:g}", reason)
 
 
-def _without_effect(key: str, expected: str, found: str, reason: str) -> RecipeError:
+def _without_effect(key: str, found: str, reason: str) -> RecipeError:
     message = f"{key} = {found} has no effect, as {reason}."
-    return RecipeError(key, expected=expected, found=found, remedy=f"Remove {key}", message=message)
+    return RecipeError(key, remedy=f"Remove {key}", message=message)
 
 
 def try_sizes(recipe: Recipe, task: Task, model: nn.Module) -> None:

@@ -18,9 +18,9 @@ from penstock.events import Events
 from penstock.progress import counted, duration, silent
 from penstock.ranks import Ranks
 from penstock.session import Learner
+from penstock.settings.schedules import Constant
 from penstock.training.reproducibility import isolated
 from penstock.training.weights import initial_model
-from penstock.training.wiring import options_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -128,7 +128,7 @@ def find_lr(recipe: Recipe, *, steps: int = STEPS, progress: Callable[[int, int]
     with _training(recipe, device, steps) as (task, learner, batches):
         for step, batch in enumerate(batches):
             rate = LOWEST * (HIGHEST / LOWEST) ** (step / (steps - 1))
-            fixed = replace(recipe.optimizer, lr=rate, schedule="constant", warmup_steps=0)
+            fixed = replace(recipe.optimizer, lr=rate, schedule=Constant(), warmup_steps=0)
             try:
                 loss = learner.backward(task.after(step), batch, step, 0)
                 value = replace(learner, spec=fixed).update(loss, batch, step).loss
@@ -227,8 +227,10 @@ def _training(recipe: Recipe, device: torch.device, steps: int) -> Iterator[tupl
     with isolated(device, deterministic=False):
         parts = open_parts(recipe)
         model = initial_model(parts, Events(None, silent=True))
-        options = replace(options_of(recipe), steps=steps)
-        learner = Learner.of(model, options=options, optimizer=recipe.optimizer, ranks=Ranks(), device=device)
+        options = replace(recipe.train, steps=steps)
+        learner = Learner.of(
+            model, options=options, optimizer=recipe.optimizer, ranks=Ranks(), device=device, seed=recipe.seed
+        )
         learner.begin()
         feed = parts.training_feed(pin_memory=device.type == "cuda")
         with contextlib.closing(feed.batches()) as batches:  # type: ignore[type-var] # a generator

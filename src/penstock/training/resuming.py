@@ -101,8 +101,6 @@ def check_checkpoints(folder: RunFolder) -> None:
     if ended and folder.lines("metrics.jsonl"):
         raise RunError(
             str(folder.checkpoints),
-            expected=f"the checkpoint of step {ended[-1]['step']:,}",
-            found="none",
             remedy="Restore the folder from a copy of the run, or start a new run",
             message=f"{folder.checkpoints} is empty, but the run {_ENDS[ended[-1]['event']]} at step "
             f"{ended[-1]['step']:,} and had saved a checkpoint.",
@@ -115,8 +113,8 @@ def note_resume(folder: RunFolder, before: Recipe, now: Recipe, events: Events) 
         events.note("no checkpoint was saved yet: starting from step 0")
     if before.train.steps != now.train.steps:
         stretched = ""
-        if now.optimizer.stretches:
-            stretched = f", and the {now.optimizer.schedule} schedule of the learning rate is stretched to it"
+        if now.optimizer.schedule.stretches:
+            stretched = f", and the {now.optimizer.schedule.name} schedule of the learning rate is stretched to it"
         events.note(f"note: training ends at step {now.train.steps:,} instead of {before.train.steps:,}{stretched}")
 
 

@@ -42,7 +42,7 @@ from penstock.training.resuming import (
 from penstock.training.retrying import with_retries
 from penstock.training.streaming import Follower
 from penstock.training.weights import initial_model
-from penstock.training.wiring import evaluation_of, hooks_of, options_of
+from penstock.training.wiring import evaluation_of, hooks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -133,7 +133,7 @@ def resume(
         PenstockError: the folder is no run, its data or what it learns changed, or its checkpoint is damaged.
     """
     RunFolder.open(path)
-    train = toml.changed(run_recipe(path), settings).train
+    train = toml.apply(run_recipe(path), settings).train
     device = devices.choose(train.device, ranking.from_environment().local)
     with ranking.joined(device) as ranks, isolated(device, deterministic=train.deterministic):
         events = Events(on_event, silent=not ranks.is_main)
@@ -146,7 +146,7 @@ def _resumed(
 ) -> tuple[RunFolder, Outcome]:  # fmt: skip
     folder = RunFolder.open(path)
     before = run_recipe(path)
-    recipe = absolute(with_epochs(before, toml.changed(before, settings)))
+    recipe = absolute(with_epochs(before, toml.apply(before, settings)))
     check_same(absolute(before), recipe, str(path), begun=has_checkpoint(folder))
     check_effects(recipe, before)
     check_pieces(recipe, ranks.world_size)
@@ -239,10 +239,14 @@ def _session(run: _Run, model: nn.Module, store: CheckpointStore, console: Conso
     """The session of a run, made of what its recipe names."""
     recipe, ranks = run.parts.recipe, run.ranks
     network = synchronise_norms(model) if recipe.train.sync_bn and ranks.world_size > 1 else model
-    note, options = console.note if ranks.is_main else _silent, options_of(recipe)
+    note = console.note if ranks.is_main else _silent
+    learner = Learner.of(
+        network, options=recipe.train, optimizer=recipe.optimizer, ranks=ranks, device=run.device, seed=recipe.seed,
+        note=note,
+    )  # fmt: skip
     return Session(
         run.parts.task,
-        Learner.of(network, options=options, optimizer=recipe.optimizer, ranks=ranks, device=run.device, note=note),
+        learner,
         run.parts.training_feed(ranks.share, pin_memory=run.pin_memory),
         saver=Saver(store, ranks, run.device, recipe.train.async_save),
         attached=Attached((*hooks_of(run.folder, recipe, ranks, console), *hooks)),

@@ -1,4 +1,4 @@
-"""What a session is made with: its options, its hooks, its evaluation."""
+"""What a session is made with: its hooks, its evaluation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from penstock.hooks import (
 )
 from penstock.hooks.own import named_hooks
 from penstock.models import Window, Windowed
-from penstock.session import Hook, Options
 from penstock.session.evaluation import evaluate
 from penstock.session.sharding import gathered
 
@@ -31,31 +30,9 @@ if TYPE_CHECKING:
     from penstock.hooks import Console
     from penstock.ranks import Ranks
     from penstock.runs import RunFolder
+    from penstock.session import Hook
     from penstock.settings import Recipe
     from penstock.tasks.scoring import Scores
-
-
-def options_of(recipe: Recipe) -> Options:
-    """What the loop is told."""
-    train = recipe.train
-    return Options(
-        train.steps,
-        train.save_every,
-        train.evaluate_every,
-        train.accumulate,
-        train.precision,
-        train.ema_decay,
-        compile=train.compile,
-        activation_checkpointing=train.activation_checkpointing,
-        fsdp=train.fsdp,
-        freeze_bn=train.freeze_bn,
-        freeze_backbone=train.freeze_backbone,
-        seed=recipe.seed,
-        best_metric=train.best_metric,
-        nonfinite=train.nonfinite,
-        nonfinite_limit=train.nonfinite_limit,
-        halve_on_oom=train.halve_on_oom,
-    )
 
 
 def evaluation_of(

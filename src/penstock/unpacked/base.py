@@ -72,16 +72,10 @@ class FolderWriter(ABC):
         self._taken: dict[tuple[str, str], int] = {}
 
     def check_classes(self) -> None:
-        """Whether the layout can hold the classes' names.
-
-        Raises:
-            DatasetError: it cannot.
-        """
+        """Raise a DatasetError unless the layout can hold the classes' names."""
         if (wrong := next((name for name in self.classes if not self.can_hold(name)), None)) is not None:
             raise DatasetError(
                 f"class {wrong!r}",
-                expected="a name that the layout can hold",
-                found=wrong,
                 remedy="Choose another layout, or pack the data with another name",
                 message=f"This layout cannot hold the name of the class {wrong!r}.",
             )

@@ -448,7 +448,7 @@ def test_the_command_line_follows(camera, tmp_path, capsys):
 
     assert code == 0, err
     (run,) = tmp_path.iterdir()
-    assert recipes.load(run / "recipe.toml").optimizer.schedule == "constant"
+    assert recipes.load(run / "recipe.toml").optimizer.schedule.name == "constant"
     assert "from step 0 on, until it is stopped, on cpu" in out
     assert out.splitlines()[-3:] == [
         "stopped at step 2: nothing new came for too long (follow.idle_timeout)",
@@ -462,7 +462,7 @@ def test_the_command_line_follows(camera, tmp_path, capsys):
     assert call("train", str(source.topic.log.address), *words, "--runs", tmp_path / "b", capsys=capsys)[0] == 0
     (run,) = (tmp_path / "b").iterdir()
     chosen = recipes.load(run / "recipe.toml")
-    assert (chosen.optimizer.schedule, chosen.optimizer.name, chosen.train.steps) == ("constant", "adamw", 5)
+    assert (chosen.optimizer.schedule.name, chosen.optimizer.name, chosen.train.steps) == ("constant", "adamw", 5)
     own = recipes.apply(
         chosen, ["optimizer.schedule=cosine", "train.steps=3", "follow.on=false", "follow.replay_ratio=0.0"]
     )
@@ -471,7 +471,7 @@ def test_the_command_line_follows(camera, tmp_path, capsys):
     assert call("train", tmp_path / "own.toml", *words, "--runs", tmp_path / "c", capsys=capsys)[0] == 0
     (run,) = (tmp_path / "c").iterdir()
     chosen = recipes.load(run / "recipe.toml")  # a recipe says for itself how long and how fast
-    assert (chosen.optimizer.schedule, chosen.train.steps, chosen.follow.on) == ("cosine", 3, True)
+    assert (chosen.optimizer.schedule.name, chosen.train.steps, chosen.follow.on) == ("cosine", 3, True)
 
 
 def test_only_a_topic_without_an_end_can_be_followed(packed, tmp_path, capsys):

@@ -28,23 +28,9 @@ CASES = [
     ("loss.tversky_alpha", "0.6", ["loss.dice=1"], ["loss.tversky=0.5"]),
     ("loss.tversky_beta", "0.6", [], ["loss.tversky=0.5"]),
     ("loss.custom_weight", "2.0", [], ["loss.custom=a.py:loss"]),
-    ("optimizer.momentum", "0.5", ["optimizer.name=adamw"], ["optimizer.name=rmsprop"]),
-    ("optimizer.sgd_momentum", "0.5", [], ["optimizer.name=muon"]),
-    ("optimizer.unit_filters", "true", [], ["optimizer.name=muon"]),
     ("optimizer.decay_biases", "true", ["optimizer.weight_decay=0"], ["optimizer.weight_decay=0.1"]),
-    ("optimizer.power", "2.0", ["optimizer.schedule=cosine"], ["optimizer.schedule=poly"]),
-    ("optimizer.gamma", "0.5", [], ["optimizer.schedule=step"]),
-    ("optimizer.step_size", "7", [], ["optimizer.schedule=exponential"]),
-    ("optimizer.step_size", "7", ["optimizer.schedule=multistep", "optimizer.milestones=[3]"], ["optimizer.schedule=step", "optimizer.milestones=[]"]),
-    ("optimizer.milestones", "[3, 5]", [], ["optimizer.schedule=multistep"]),
-    ("optimizer.min_lr_ratio", "0.1", ["optimizer.schedule=constant"], ["optimizer.schedule=poly"]),
     ("optimizer.warmup_start_ratio", "0.1", [], ["optimizer.warmup_steps=3"]),
     ("optimizer.head", "logits", [], ["optimizer.head_lr_mult=10"]),
-    ("augment.scale", "[0.4, 1.1]", ["augment.method=pad-crop"], ["augment.method=scale-crop"]),
-    ("augment.scale_step", "0.1", ["augment.method=resized-crop"], ["augment.method=scale-crop"]),
-    ("augment.margin", "4", [], ["augment.method=pad-crop"]),
-    ("augment.crop_scale", "[0.5, 1.0]", [], ["augment.method=resized-crop"]),
-    ("augment.crop_ratio", "[0.5, 1.0]", [], ["augment.method=resized-crop"]),
     ("augment.flip", "0.2", ["augment.alternating_flip=true"], ["augment.alternating_flip=false"]),
     ("train.sliding_window", "32", ['data.validation=""'], ["data.validation=val"]),
     ("train.patience", "3", ['data.validation=""'], ["data.validation=val"]),
@@ -77,7 +63,7 @@ IMAGES = {*MASKS, "classification", "detection", "instances"}
 OF_TASKS = {
     "augment.min_visibility": (0.5, {"detection", "instances"}, "A minimum visibility of boxes"),
     "augment.slices": (16, {"volumes"}, "Cropping in depth"),
-    "augment.crop_pct": (0.5, {"classification"}, "Evaluating the middle of an image"),
+    "augment.view.crop_pct": (0.5, {"classification"}, "Evaluating the middle of an image"),
     "augment.border": ("reflect", {"classification"}, "A reflected border"),
     "augment.alternating_flip": ("true", IMAGES, "Augmentation beyond crop, slices and flip"),
     "augment.mosaic": (0.5, IMAGES - {"classification"}, "A mosaic of images"),
@@ -143,10 +129,10 @@ def test_every_need_has_a_case():
     listed = {setting for need in NEEDS for setting in need.settings}
     of_tasks = {setting for _, settings in ABILITIES for setting in settings}
 
-    assert listed == {case[0] for case in CASES} | {"augment.crop_pct"}
+    assert listed == {case[0] for case in CASES}
     assert {need.other for need in NEEDS} <= settings_of(Recipe())
     assert listed <= settings_of(Recipe())
-    assert of_tasks <= settings_of(Recipe()) | {"augment.jitter"}
+    assert of_tasks <= settings_of(Recipe()) | {"augment.jitter", "augment.view"}
     assert set(OF_TASKS) <= of_tasks
     tried = {what for _, _, what in OF_TASKS.values()}
     assert tried == {ability.title for ability, _ in ABILITIES}
@@ -186,11 +172,11 @@ def test_through_the_command_line(packed, tmp_path, capsys):
 
 def test_through_python_and_at_a_resume(packed, tmp_path):
     chosen = recipe(packed.folder)
-    with pytest.raises(RecipeError, match=r"^optimizer\.power has no effect: it needs optimizer\.schedule poly, but "):
-        train(apply(chosen, ["optimizer.schedule=cosine", "optimizer.power=3.0"]), tmp_path)
+    with pytest.raises(RecipeError, match=r"^loss\.focal_gamma has no effect: it needs loss\.focal above 0, but "):
+        train(apply(chosen, ["loss.focal_gamma=3.0"]), tmp_path)
     assert list(tmp_path.iterdir()) == []
     folder, _ = train(chosen, tmp_path, hooks=[Stop(2)])
     with pytest.raises(
-        RecipeError, match=r"^optimizer\.step_size has no effect: it needs optimizer\.schedule step or "
+        RecipeError, match=r"^optimizer\.decay_biases has no effect: it needs optimizer\.weight_decay above 0, but "
     ):
-        resume(folder.path, ["optimizer.step_size=3"])
+        resume(folder.path, ["optimizer.decay_biases=true", "optimizer.weight_decay=0"])

@@ -47,7 +47,7 @@ def test_values_that_do_not_fit_are_named():
         "r.toml: train.batch: expected an integer, found a string. See the settings with penstock recipe."
     )
     assert message(convert, {"optimizer": {"name": "adam"}}, "r.toml") == (
-        "r.toml: optimizer.name: expected one of sgd, adamw, rmsprop, muon, or FILE.py:NAME, found adam. See the settings with penstock recipe."
+        "r.toml: optimizer.name: expected one of sgd, adamw, rmsprop, muon, or FILE.py:NAME, found adam. Did you mean adamw?"
     )
     assert message(apply, Recipe(), ["train.batch=0"]) == (
         "train.batch: expected a number above 0, found 0. Choose a larger number."

@@ -54,7 +54,7 @@ def test_images_of_sixteen_bits_keep_them(tmp_path):
     assert np.allclose(found.std, values.std())
     fed = [
         ps.open(dataset.folder)["train"].feed(
-            batch=1, crop=(24, 32), settings={"augment.scale": (1, 1), "augment.flip": 0}
+            batch=1, crop=(24, 32), settings={"augment.view.scale": (1, 1), "augment.flip": 0}
         )[k]
         for k in range(4)
     ]
@@ -69,7 +69,7 @@ def test_bands_are_channels(tmp_path):
     assert dataset.description.pixel_format == PixelFormat(6, 16)
     assert np.allclose(dataset.description.mean, np.stack(images).mean((0, 1, 2)) / 65535)
     feed = ps.open(dataset.folder)["train"].feed(
-        batch=1, crop=(24, 32), settings={"augment.scale": (1, 1), "augment.flip": 0}
+        batch=1, crop=(24, 32), settings={"augment.view.scale": (1, 1), "augment.flip": 0}
     )
     assert {feed[k].arrays["image"].tobytes() for k in range(3)} == {image.tobytes() for image in images}
 

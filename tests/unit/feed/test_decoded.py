@@ -20,6 +20,7 @@ from penstock.images.pixels import PixelFormat
 from penstock.kinds.fields import ClassificationRecord, encode_classification
 from penstock.order import Plan, Shuffle
 from penstock.settings import Augment, Regularize
+from penstock.settings.views import PadCrop
 from penstock.sources import Fault, MemorySource
 from penstock.tasks import PrepareClassification
 from penstock.values import Cursor, Partition, Record, Share, Snapshot
@@ -27,7 +28,7 @@ from penstock.values import Cursor, Partition, Record, Share, Snapshot
 COUNT, BATCH = 23, 10
 _CROPS = st.sampled_from([(8, 9, 2), (9, 8, 3), (12, 12, 4), (6, 6, 0), (5, 7, 2)])
 _AUGMENTS = st.builds(
-    lambda crop, flip, turns: Augment(crop[:2], "pad-crop", margin=crop[2], flip=flip, alternating_flip=turns),
+    lambda crop, flip, turns: Augment(crop[:2], PadCrop(margin=crop[2]), flip=flip, alternating_flip=turns),
     _CROPS,
     st.sampled_from([0.0, 0.3, 1.0]),
     st.booleans(),
@@ -87,7 +88,7 @@ def prepare(augment=None, **changes):
     given = {
         "classes": 7,
         "fill": (9, 8, 7),
-        "augment": augment or Augment((8, 8), "pad-crop", margin=2),
+        "augment": augment or Augment((8, 8), PadCrop(margin=2)),
         "train": True,
     }
     return PrepareClassification(**{**given, **changes})
@@ -157,7 +158,7 @@ def test_where_no_two_are_of_one_size_few_are_tried():
 
 
 def test_images_that_are_too_small_for_the_crop_are_made_one_by_one():
-    made = prepare(Augment((14, 14), "pad-crop", margin=2))
+    made = prepare(Augment((14, 14), PadCrop(margin=2)))
 
     assert take(feed(made).batches(), 4) == take(feed(OneByOne(made)).batches(), 4)
 
@@ -212,7 +213,7 @@ def test_a_record_that_cannot_be_read_fails_as_without():
     [{"method": "scale-crop"}, {"rotate": 5.0}, {"blur": 1.0}, {"noise": 2.0}, {"elastic": 1.0}, {"perspective": 0.1}],
 )
 def test_what_changes_pixels_is_not_gathered(changes):
-    made = prepare(replace(Augment((8, 8), "pad-crop", margin=2), **changes))
+    made = prepare(replace(Augment((8, 8), PadCrop(margin=2)), **changes))
 
     assert not made.gathers
     assert replace(made, train=False).gathers == ("method" not in changes)

@@ -15,6 +15,7 @@ from penstock.feed import Feed
 from penstock.images.color import Jitter
 from penstock.order import Plan, Shuffle
 from penstock.settings import Augment
+from penstock.settings.views import ResizedCrop, ScaleCrop
 from penstock.tasks import PrepareSegmentation
 from penstock.values import Cursor, Share
 
@@ -111,11 +112,11 @@ def test_the_meter_counts_batches_and_waiting():
     assert fed.meter.waited >= 0
 
 
-@pytest.mark.parametrize("method", ["scale-crop", "resized-crop"])
+@pytest.mark.parametrize("view", [ScaleCrop(), ResizedCrop()])
 @pytest.mark.parametrize("ranks", [1, 3])
-def test_images_with_all_augmentation_restore_byte_for_byte(packed, method, ranks):
+def test_images_with_all_augmentation_restore_byte_for_byte(packed, view, ranks):
     """The real prepare: decode, scale, crop, flip, rotate, jitter; restored at every step, at several thread counts."""
-    augment = Augment((48, 64), method=method, rotate=15, jitter=Jitter(0.2, 0.2, 0.2, 0.05))
+    augment = Augment((48, 64), view, rotate=15, jitter=Jitter(0.2, 0.2, 0.2, 0.05))
     source = packed.source("train")
     plan = Plan(source.snapshot(), 4, Shuffle())
     prepare = PrepareSegmentation(6, 255, (124, 116, 104), augment)

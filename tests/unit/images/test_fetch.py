@@ -5,6 +5,7 @@ import pytest
 
 from penstock.images import PixelFormat, decode_image, fetch_image, geometry, probe
 from penstock.images.codecs import encode_png
+from penstock.settings.views import ScaleCrop
 
 
 def turned(pixels, orientation):
@@ -35,7 +36,7 @@ def test_a_image_and_its_mask_go_through_one_map(orientation):
     payload = encode_segmentation(
         SegmentationRecord(turned(image, orientation), turned(ids, orientation), "a", "png", *ids.shape)
     )
-    prepare = PrepareSegmentation(5, 255, (7, 7, 7), Augment((64, 96), scale=(0.75, 1.75), scale_step=0.0))
+    prepare = PrepareSegmentation(5, 255, (7, 7, 7), Augment((64, 96), ScaleCrop(scale=(0.75, 1.75), scale_step=0.0)))
     between, seen = 0, 0
     for draw in range(12):
         out = {"image": np.zeros((64, 96, 3), np.uint8), "mask": np.zeros((64, 96), np.uint8)}

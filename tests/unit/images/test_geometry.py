@@ -142,7 +142,7 @@ class TestViews:
         parts = open_parts(
             apply(
                 learn_colors(colors),
-                ["augment.method=pad-crop", "augment.margin=3", "augment.crop=[40, 36]", "augment.flip=0"],
+                ["augment.view=pad-crop", "augment.view.margin=3", "augment.crop=[40, 36]", "augment.flip=0"],
             )
         )
         plain = Feed(

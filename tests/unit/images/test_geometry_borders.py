@@ -13,6 +13,7 @@ from penstock.images import warp_image
 from penstock.images.geometry import Affine
 from penstock.kinds.fields import ClassificationRecord, encode_classification
 from penstock.settings import Augment
+from penstock.settings.views import PadCrop
 from penstock.tasks import Classification
 from penstock.values import Record
 
@@ -28,7 +29,7 @@ class TestBorders:
     PIXELS = np.random.default_rng(0).integers(0, 256, (8, 8, 3), np.uint8)
 
     def shown(self, margin, number):
-        augment = Augment((8, 8), "pad-crop", margin=margin, border="reflect")
+        augment = Augment((8, 8), PadCrop(margin=margin), border="reflect")
         out = {"image": np.empty((8, 8, 3), np.uint8), "label": np.empty((), np.int64)}
         record = Record("a:0", encoded(self.PIXELS))
         Classification("test_resnet", ("a",), augment).prepare(train=True)(record, seeds.generator(0, "x", number), out)
@@ -45,7 +46,7 @@ class TestBorders:
         assert len(seen) > 0.9 * len(windows)
 
     def test_evaluation_reflects_what_is_larger_than_the_image(self):
-        augment = Augment((12, 10), "pad-crop", border="reflect")
+        augment = Augment((12, 10), PadCrop(), border="reflect")
         out = {"image": np.empty((12, 10, 3), np.uint8), "label": np.empty((), np.int64)}
         Classification("test_resnet", ("a",), augment).prepare(train=False)(
             Record("a:0", encoded(self.PIXELS)), None, out

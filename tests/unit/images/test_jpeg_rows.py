@@ -15,6 +15,7 @@ from penstock.images.geometry import Affine, Region
 from penstock.images.warp import warp_image
 from penstock.seeds import generator
 from penstock.settings import Augment
+from penstock.settings.views import ResizedCrop, ScaleCrop
 
 
 class TestRows:
@@ -51,19 +52,19 @@ class TestRows:
 
     @given(
         st.integers(0, 2**32),
-        st.sampled_from(["scale-crop", "resized-crop"]),
+        st.sampled_from([ScaleCrop(scale=(0.05, 3.0), scale_step=0), ResizedCrop()]),
         st.sampled_from([0.0, 30.0]),
         st.sampled_from([0, 1, 13, 26]),
         st.booleans(),
     )
-    def test_a_view_sees_the_same(self, seed, method, rotate, restarts, recolored):
+    def test_a_view_sees_the_same(self, seed, view, rotate, restarts, recolored):
         draw = generator(seed, "t", 0)
         options = {"subsampling": "4:2:0", "exif": exif(1 + draw.integer(8)), "restart_marker_blocks": restarts}
         data = jpeg(make_image(300, 200), **options)
         colors = np.array([[0.9, 0.2, 0, 0.1], [0, 1.1, 0, 0], [0.1, 0, 0.8, -0.1]], np.float32) if recolored else None
         info = probe(data, "a")
-        augment = Augment((40 + draw.integer(60), 50), method, (0.05, 3.0), 0, rotate=rotate)
-        affine = augment.view(info.size, draw).affine
+        augment = Augment((40 + draw.integer(60), 50), view, rotate=rotate)
+        affine = augment.draw(info.size, draw).affine
         found, expected = (np.zeros((*augment.crop, 3), np.uint8) for _ in range(2))
         fetch_image(data, "a", info, affine, (9, 9, 9), found, colors)
         stored = affine.then(geometry.upright_to_stored(info.orientation, (300, 200)))

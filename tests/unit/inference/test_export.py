@@ -23,6 +23,7 @@ from penstock.inference.comparing import Comparison, compared
 from penstock.inference.export import export
 from penstock.models import TestTimeAugmentation
 from penstock.settings import Augment
+from penstock.settings.views import PadCrop, ResizedCrop
 from penstock.tasks import Classification, Detection, Instances, ReadyModel, Segmentation, Volumes
 from penstock.training import train
 
@@ -113,7 +114,7 @@ def test_what_to_show_an_exported_classifier_is_what_predict_shows(tmp_path):
     """The middle, cut out by hand, gives the probabilities that `classify` gives for the whole image."""
     miniatures.folders(tmp_path / "raw")
     chosen = learn_colors(pack(inspect(tmp_path / "raw"), tmp_path / "data"), steps=1, batch=2)
-    chosen = replace(chosen, augment=Augment((16, 16), "pad-crop", margin=2))
+    chosen = replace(chosen, augment=Augment((16, 16), PadCrop(margin=2)))
     folder, _ = train(chosen, tmp_path / "runs")
     trained = load_model(folder.path, device="cpu")
     found = export(trained.parts.task, trained.model, tmp_path / "a.pt2", trained.parts.recipe.augment.crop)
@@ -330,7 +331,7 @@ class TestComparison:
 
 
 def test_the_tutorials_network_is_exported(tmp_path, capsys):
-    settings = ["model.name=cifar10-tutorial", "augment.crop=[24, 24]", "augment.method=pad-crop"]
+    settings = ["model.name=cifar10-tutorial", "augment.crop=[24, 24]", "augment.view=pad-crop"]
     folder, _ = train(apply(classes(tmp_path), settings), tmp_path / "runs")
     code, out, err = call("export", folder.path, "-o", tmp_path / "m.onnx", capsys=capsys)
 
@@ -346,7 +347,7 @@ class TestWholeClasses:
     @pytest.mark.parametrize("pixel_format", [RGB, PixelFormat(5, 16)], ids=str)
     def test_they_are_those_of_predict(self, tmp_path, pixel_format):
         torch.manual_seed(0)
-        augment = Augment((32, 48), method="resized-crop")
+        augment = Augment((32, 48), ResizedCrop())
         task = Classification("test_resnet", ("a", "b", "c"), augment, pixel_format=pixel_format, weights="none")
         model = task.model().eval()
         found = export(task, model, tmp_path / "a.onnx", (32, 48), any_size=True)
@@ -399,7 +400,7 @@ class TestWholeMasks:
         )
 
     def test_what_has_no_such_graph_is_refused(self, run, tmp_path, capsys):
-        task = Classification("test_resnet", ("a", "b"), Augment((32, 32), method="pad-crop"))
+        task = Classification("test_resnet", ("a", "b"), Augment((32, 32), PadCrop()))
         with pytest.raises(RecipeError) as caught:
             export(task, task.model().eval(), tmp_path / "a.onnx", (32, 32), any_size=True)
         assert str(caught.value) == (

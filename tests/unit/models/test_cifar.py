@@ -20,6 +20,7 @@ from penstock.models import FastNetwork, Normalization
 from penstock.models.cifar import TutorialNetwork
 from penstock.session.optimizer import make_optimizer
 from penstock.settings import Data
+from penstock.settings.views import PadCrop
 from penstock.training import train
 
 
@@ -131,7 +132,7 @@ class TestCifar:
         assert [chosen.optimizer.rate(step, 10**6) for step in (0, 136_717)] == [0.1, 0.1]
         assert chosen.optimizer.rate(136_718, 10**6) == pytest.approx(0.01)
         augment, tones = chosen.augment, chosen.regularize
-        assert (augment.crop, augment.method, augment.margin, augment.flip) == ((24, 24), "pad-crop", 0, 0.5)
+        assert (augment.crop, augment.view, augment.flip) == ((24, 24), PadCrop(), 0.5)
         assert (tones.brightness, tones.contrast) == (63, (0.2, 1.8))
 
     def test_images_are_standardised_one_by_one(self):

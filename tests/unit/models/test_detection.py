@@ -9,13 +9,13 @@ from support.defaults import default_recipe
 from penstock.config import load
 from penstock.models import build_detector
 from penstock.session.optimizer import make_optimizer
-from penstock.settings import OptimizerSpec
+from penstock.settings.optimizer import Muon
 from penstock.tasks import Detection, ReadyModel
 
 
 def test_detectors_have_a_backbone():
     model = build_detector("ssd:test_resnet", 2, "none")
-    optimizer = make_optimizer(OptimizerSpec("muon", 0.1, head_lr_mult=10), model)
+    optimizer = make_optimizer(Muon(lr=0.1, head_lr_mult=10), model)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     filters = {names[id(p)] for g in optimizer.param_groups if g.get("orthogonal") for p in g["params"]}
     faster = {names[id(p)] for g in optimizer.param_groups if g["lr_mult"] == 10 for p in g["params"]}

@@ -25,6 +25,7 @@ from penstock.kinds.fields import ClassificationRecord, decode_segmentation, enc
 from penstock.order import Plan
 from penstock.report import predictions_sheet, records_sheet, samples_sheet
 from penstock.settings import Augment, Data, Regularize
+from penstock.settings.views import PadCrop
 from penstock.sources.kafka import FakeLog, KafkaSource
 from penstock.tasks import Classification
 from penstock.tasks.classification import ClassDrawing
@@ -152,7 +153,7 @@ def test_a_sheet_shows_what_is_learnt_beside_a_hole(monkeypatch):
     log.append(encode_classification(ClassificationRecord(encode_png(image), 1, "x", "png", 8, 8)))
     log.append(None)
     source = KafkaSource(log)
-    task = Classification("test_resnet", ("a", "b"), Augment((8, 8), "pad-crop", flip=0.0), Regularize(mixup=1.0))
+    task = Classification("test_resnet", ("a", "b"), Augment((8, 8), PadCrop(), flip=0.0), Regularize(mixup=1.0))
     feed = Feed(Plan(source.snapshot(), 1), source, task.prepare(train=True), batch=2)
     drawn = []
     monkeypatch.setattr(
@@ -175,7 +176,7 @@ def test_words_are_written_below_and_not_enlarged_with_the_image(tmp_path):
     image = np.full((8, 8, 3), 200, np.uint8)
     log.append(encode_classification(ClassificationRecord(encode_png(image), 1, "x", "png", 8, 8)))
     source = KafkaSource(log)
-    task = Classification("test_resnet", ("a", "b"), Augment((8, 8), "pad-crop", flip=0.0))
+    task = Classification("test_resnet", ("a", "b"), Augment((8, 8), PadCrop(), flip=0.0))
     feed = Feed(Plan(source.snapshot(), 1), source, task.prepare(train=False), batch=1)
     sheet, _ = samples_sheet(task, feed, [0])
     large = drawing.fit(drawing.fit(feed[0].arrays["image"], 192), 640)

@@ -9,16 +9,17 @@ from torch import nn
 
 from penstock.errors import RecipeError
 from penstock.models import build_classifier, build_segmenter
-from penstock.session import Learner, Options
+from penstock.session import Learner
 from penstock.session.activation_checkpointing import recompute_blocks
 from penstock.session.kept import Kept
-from penstock.settings import OptimizerSpec
+from penstock.settings import Train
+from penstock.settings.optimizer import AdamW
 
 
 def learner(task, *, checkpointing, **more):
     torch.manual_seed(0)
-    options = Options(9, activation_checkpointing=checkpointing, seed=4, **more)
-    made = Learner.of(task.model(), options=options, optimizer=OptimizerSpec("adamw", 1e-3), ranks=_ranks(), device=CPU)
+    options = Train(steps=9, activation_checkpointing=checkpointing, **more)
+    made = Learner.of(task.model(), options=options, optimizer=AdamW(lr=1e-3), ranks=_ranks(), device=CPU, seed=4)
     made.begin()
     return made
 

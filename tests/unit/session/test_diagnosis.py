@@ -11,8 +11,9 @@ from penstock.feed import Batch
 from penstock.models import synchronise_norms
 from penstock.models.sync_batchnorm import SyncNorm
 from penstock.ranks import Ranks
-from penstock.session import Learner, Options
+from penstock.session import Learner
 from penstock.session.diagnosis import Cause
+from penstock.settings import Train
 from penstock.values import Cursor
 
 
@@ -31,7 +32,7 @@ class Parts(nn.Module):
 
 
 def learner(model, accumulate=1):
-    options = Options(steps=9, accumulate=accumulate)
+    options = Train(steps=9, accumulate=accumulate)
     made = Learner.of(model, options=options, optimizer=SPEC, ranks=Ranks(), device=CPU)
     made.begin()
     return made

@@ -7,8 +7,9 @@ from support.sessions import make_session
 from support.training import Stop, recipe
 
 from penstock.assembly import open_parts
-from penstock.session import Hook, Options, Steps
+from penstock.session import Hook, Steps
 from penstock.session.hook import POINTS, keys
+from penstock.settings import Train
 from penstock.training import train
 
 
@@ -66,7 +67,7 @@ class TestHooks:
     def test_every_says_how_often(self, packed, tmp_path):
         story = Story()
         story.every = Steps(2)
-        make_session(open_parts(recipe(packed.folder)), tmp_path, Options(steps=5), [story]).train()
+        make_session(open_parts(recipe(packed.folder)), tmp_path, Train(steps=5), [story]).train()
 
         assert [line for line in story.told if line.startswith("after")] == ["after 2", "after 4"]
 
@@ -81,7 +82,7 @@ class TestHooks:
 
         story = Story()
         session = make_session(
-            open_parts(recipe(packed.folder)), tmp_path, Options(steps=3), [Broken(), WorseAtTheEnd(), story]
+            open_parts(recipe(packed.folder)), tmp_path, Train(steps=3), [Broken(), WorseAtTheEnd(), story]
         )
         with pytest.raises(KeyError, match="oh") as caught:
             session.train()

@@ -8,8 +8,9 @@ from support.errors import refused
 from support.line import CPU, SPEC, Line, Numbers, Told, by_hand, close, numbers, session
 from torch import nn
 
-from penstock.session import Attached, Hook, Learner, Options, Steps
+from penstock.session import Attached, Hook, Learner, Steps
 from penstock.session.kept import Kept, check_wants
+from penstock.settings import Train
 
 
 class Looks(Hook):
@@ -45,7 +46,7 @@ def test_a_step_keeps_exactly_what_is_wanted(tmp_path, accumulate):
     made = session(tmp_path, 1, hooks=[hook])
     made.task, model = task, task.model()
     before = task.model()
-    options = Options(steps=1, accumulate=accumulate)
+    options = Train(steps=1, accumulate=accumulate)
     made.learner = Learner.of(model, options=options, optimizer=SPEC, ranks=made.ranks, device=CPU)
     made.train()
     ((step, values),) = hook.seen

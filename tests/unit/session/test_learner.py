@@ -5,12 +5,13 @@ from support.line import BATCH, CPU, SPEC, Line, numbers
 
 from penstock.feed import Batch
 from penstock.ranks import Ranks
-from penstock.session import Learner, Options
+from penstock.session import Learner
+from penstock.settings import Train
 from penstock.values import Cursor
 
 
 def learner(**options):
-    return Learner.of(Line().model(), options=Options(9, **options), optimizer=SPEC, ranks=Ranks(), device=CPU)
+    return Learner.of(Line().model(), options=Train(steps=9, **options), optimizer=SPEC, ranks=Ranks(), device=CPU)
 
 
 def learn(one, steps, start=0):
@@ -45,7 +46,7 @@ def test_frozen_norms_stay_in_evaluation_mode():
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.BatchNorm2d(4))
     for frozen in (True, False):
         one = Learner.of(
-            model, options=Options(9, freeze_bn=frozen), optimizer=SPEC, ranks=Ranks(), device=torch.device("cpu")
+            model, options=Train(steps=9, freeze_bn=frozen), optimizer=SPEC, ranks=Ranks(), device=torch.device("cpu")
         )
         one.begin()
         assert (one.model.training, one.model[1].training) == (True, not frozen)

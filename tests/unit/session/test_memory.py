@@ -11,8 +11,9 @@ from support.line import CPU, SPEC, Line, numbers
 from penstock.errors import OutOfMemoryError
 from penstock.feed import Batch
 from penstock.ranks import Ranks
-from penstock.session import Learner, Options
+from penstock.session import Learner
 from penstock.session.kept import Kept
+from penstock.settings import Train
 from penstock.values import Cursor
 
 SIZE = 8
@@ -37,7 +38,7 @@ class Small(torch.nn.Module):
 
 def learner(room, notes=None, error=RuntimeError, **options):
     note = [].append if notes is None else notes.append
-    options = Options(9, **options)
+    options = Train(steps=9, **options)
     return Learner.of(Small(room, error), options=options, optimizer=SPEC, ranks=Ranks(), device=CPU, note=note)
 
 

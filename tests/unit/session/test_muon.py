@@ -8,14 +8,14 @@ from penstock.models import build_classifier
 from penstock.session import state
 from penstock.session.muon import Muon, orthogonal
 from penstock.session.optimizer import make_optimizer
-from penstock.settings import OptimizerSpec
+from penstock.settings import optimizer as chosen
 
 
 class TestMuon:
     def one_step(self, **settings):
         """A network's parameters before and after a step without gradients, as the session takes it."""
         model = build_classifier("test_resnet", 3, "none")
-        optimizer = make_optimizer(OptimizerSpec("muon", 0.1, **settings), model)
+        optimizer = make_optimizer(chosen.Muon(lr=0.1, **settings), model)
         before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
         for group in optimizer.param_groups:
             group["lr"] = 0.1 * group["lr_mult"]
@@ -49,7 +49,7 @@ class TestMuon:
 
     def test_filters_and_the_rest_have_momenta_of_their_own(self):
         model = build_classifier("test_resnet", 3, "none")
-        optimizer = make_optimizer(OptimizerSpec("muon", 0.1, momentum=0.6, sgd_momentum=0.85), model)
+        optimizer = make_optimizer(chosen.Muon(lr=0.1, momentum=0.6, sgd_momentum=0.85), model)
 
         assert {(group["orthogonal"], group["momentum"]) for group in optimizer.param_groups} == {
             (True, 0.6),
@@ -103,7 +103,7 @@ class TestMuon:
 
     def test_filters_are_orthogonal_and_the_rest_is_sgd(self):
         model = build_classifier("test_resnet", 3, "none")
-        optimizer = make_optimizer(OptimizerSpec("muon", 0.1, weight_decay=0.01), model)
+        optimizer = make_optimizer(chosen.Muon(lr=0.1, weight_decay=0.01), model)
         twin = build_classifier("test_resnet", 3, "none")
         twin.load_state_dict(model.state_dict())
         plain = torch.optim.SGD(

@@ -12,7 +12,8 @@ from penstock.errors import RecipeError
 from penstock.models import build_classifier, build_detector, build_segmenter
 from penstock.session import Hook
 from penstock.session.optimizer import make_optimizer
-from penstock.settings import OptimizerSpec
+from penstock.settings.optimizer import SGD, AdamW, Muon, RMSprop
+from penstock.settings.schedules import Constant, Cosine, Exponential, MultiStep, Poly, Step
 from penstock.training import resume, train
 from penstock.training.compatibility import check_optimizer
 
@@ -22,7 +23,7 @@ def test_adamw_is_that_of_pytorch():
     theirs.load_state_dict(ours.state_dict())
     ours = ours.to(memory_format=torch.channels_last)
     optimizers = (
-        make_optimizer(OptimizerSpec("adamw", 0.01, weight_decay=0.1), ours),
+        make_optimizer(AdamW(lr=0.01, weight_decay=0.1), ours),
         torch.optim.AdamW(
             [
                 {"params": [p for p in theirs.parameters() if p.ndim > 1], "weight_decay": 0.1},
@@ -44,31 +45,31 @@ def test_adamw_is_that_of_pytorch():
 
 class TestOptimizer:
     def test_schedules(self):
-        poly = OptimizerSpec(lr=1.0, warmup_steps=4)
+        poly = SGD(lr=1.0, warmup_steps=4)
         assert [round(poly.rate(s, 14), 4) for s in (0, 3, 4, 9, 14)] == [0.2, 0.8, 1.0, 0.5359, 0.0]
-        cosine = OptimizerSpec("adamw", 2.0, schedule="cosine")
+        cosine = AdamW(lr=2.0)
         assert [cosine.rate(s, 10) for s in (0, 5, 10)] == pytest.approx([2.0, 1.0, 0.0])
-        assert OptimizerSpec(schedule="constant", lr=0.3).rate(7, 10) == 0.3
+        assert SGD(schedule=Constant(), lr=0.3).rate(7, 10) == 0.3
 
     @pytest.mark.parametrize(
         ("spec", "theirs"),
         [
-            (OptimizerSpec(schedule="step", gamma=0.5, step_size=3), lambda o: schedules.StepLR(o, 3, 0.5)),
+            (SGD(schedule=Step(gamma=0.5, step_size=3)), lambda o: schedules.StepLR(o, 3, 0.5)),
             (
-                OptimizerSpec(schedule="multistep", gamma=0.1, milestones=(2, 7)),
+                SGD(schedule=MultiStep(milestones=(2, 7))),
                 lambda o: schedules.MultiStepLR(o, [2, 7], 0.1),
             ),
             (
-                OptimizerSpec(schedule="exponential", gamma=0.9, step_size=1),
+                SGD(schedule=Exponential(gamma=0.9, step_size=1)),
                 lambda o: schedules.ExponentialLR(o, 0.9),
             ),
-            (OptimizerSpec(schedule="poly"), lambda o: schedules.PolynomialLR(o, 12, 0.9)),
+            (SGD(schedule=Poly()), lambda o: schedules.PolynomialLR(o, 12, 0.9)),
             (
-                OptimizerSpec(schedule="cosine", min_lr_ratio=0.2),
+                SGD(schedule=Cosine(min_lr_ratio=0.2)),
                 lambda o: schedules.CosineAnnealingLR(o, 12, eta_min=0.2 * 0.01),
             ),
         ],
-        ids=lambda value: getattr(value, "schedule", ""),
+        ids=lambda value: value.schedule.name if isinstance(value, SGD) else "",
     )
     def test_schedules_are_those_of_pytorch(self, spec, theirs):
         optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=spec.lr)
@@ -81,14 +82,14 @@ class TestOptimizer:
         assert [spec.rate(step, 12) for step in range(13)] == pytest.approx(rates, abs=1e-12)
 
     def test_slow_starts(self):
-        slow = OptimizerSpec(lr=1.0, schedule="constant", warmup_steps=3, warmup_start_ratio=0.25)
+        slow = SGD(lr=1.0, schedule=Constant(), warmup_steps=3, warmup_start_ratio=0.25)
         assert [slow.rate(step, 10) for step in range(5)] == [0.25, 0.25, 0.25, 1.0, 1.0]
-        low = OptimizerSpec(lr=2.0, schedule="step", gamma=0.1, step_size=1, min_lr_ratio=0.05)
+        low = SGD(lr=2.0, schedule=Step(gamma=0.1, step_size=1, min_lr_ratio=0.05))
         assert [low.rate(step, 10) for step in range(4)] == pytest.approx([2.0, 0.2, 0.1, 0.1])
 
     def test_heads_and_biases_may_learn_faster(self, packed):
         model = open_parts(recipe(packed.folder)).model()
-        optimizer = make_optimizer(OptimizerSpec(bias_lr_mult=2.0, head_lr_mult=10.0), model)
+        optimizer = make_optimizer(SGD(bias_lr_mult=2.0, head_lr_mult=10.0), model)
         shares = {id(p): group["lr_mult"] for group in optimizer.param_groups for p in group["params"]}
         named = {name: shares[id(p)] for name, p in model.named_parameters()}
 
@@ -102,7 +103,7 @@ class TestOptimizer:
 
     def test_the_logits_alone_may_learn_faster(self):
         model = build_segmenter("deeplab:test_resnet", 3, "none")
-        optimizer = make_optimizer(OptimizerSpec(head_lr_mult=10, bias_lr_mult=2, head="logits"), model)
+        optimizer = make_optimizer(SGD(head_lr_mult=10, bias_lr_mult=2, head="logits"), model)
         names = {id(parameter): name for name, parameter in model.named_parameters()}
         shares = {names[id(p)]: group["lr_mult"] for group in optimizer.param_groups for p in group["params"]}
 
@@ -130,7 +131,7 @@ class TestOptimizer:
                     )
                 )
 
-        train(apply(recipe(packed.folder, steps=1), ["optimizer.grad_clip=0.001"]), tmp_path, hooks=[Looks()])
+        train(apply(recipe(packed.folder, steps=1), ["train.grad_clip=0.001"]), tmp_path, hooks=[Looks()])
         assert norms[0].item() == pytest.approx(0.001, rel=1e-3)
 
     @pytest.mark.parametrize("name", ["adamw", "rmsprop"])
@@ -138,7 +139,7 @@ class TestOptimizer:
         settings = [
             f"optimizer.name={name}",
             "optimizer.lr=0.001",
-            "optimizer.grad_clip=0.5",
+            "train.grad_clip=0.5",
             "optimizer.head_lr_mult=3",
         ]
         chosen = apply(recipe(packed.folder), settings)
@@ -151,10 +152,10 @@ class TestOptimizer:
             key = f"{kind}.safetensors"
             assert state(stopped.path)[key] == state(whole.path)[key]
 
-    @pytest.mark.parametrize("name", ["sgd", "adamw", "rmsprop"])
-    def test_biases_and_norms_do_not_decay(self, name):
+    @pytest.mark.parametrize("spec", [SGD, AdamW, RMSprop])
+    def test_biases_and_norms_do_not_decay(self, spec):
         model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Linear(4, 2))
-        optimizer = make_optimizer(OptimizerSpec(name, weight_decay=0.1), model)
+        optimizer = make_optimizer(spec(weight_decay=0.1), model)
         decayed = {id(p) for g in optimizer.param_groups if g["weight_decay"] for p in g["params"]}
 
         assert decayed == {id(model[0].weight), id(model[2].weight)}
@@ -170,7 +171,7 @@ def test_momentum_may_begin_late(packed, tmp_path):
 
 def test_positions_of_transformers_do_not_decay():
     model = build_classifier("test_vit", 3, "none")
-    optimizer = make_optimizer(OptimizerSpec("adamw", weight_decay=0.1), model)
+    optimizer = make_optimizer(AdamW(weight_decay=0.1), model)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     spared = {names[id(p)] for g in optimizer.param_groups if not g["weight_decay"] for p in g["params"]}
 
@@ -196,7 +197,7 @@ class Nested(nn.Module):
 
 @pytest.mark.parametrize(("model", "before"), [(Positions(), ""), (Nested(), "encoder.")])
 def test_what_a_network_says_must_not_decay_does_not(model, before):
-    groups = make_optimizer(OptimizerSpec(weight_decay=0.1), model).param_groups
+    groups = make_optimizer(SGD(weight_decay=0.1), model).param_groups
     decays = {id(parameter): group["weight_decay"] for group in groups for parameter in group["params"]}
     found = {name: decays[id(parameter)] for name, parameter in model.named_parameters()}
 
@@ -206,7 +207,7 @@ def test_what_a_network_says_must_not_decay_does_not(model, before):
 
 def test_matrices_of_a_backbone_are_filters_too():
     model = Nested()
-    groups = make_optimizer(OptimizerSpec("muon"), model).param_groups
+    groups = make_optimizer(Muon(), model).param_groups
     orthogonal = {id(parameter) for group in groups if group["orthogonal"] for parameter in group["params"]}
     assert orthogonal == {id(model.encoder.places), id(model.encoder.filters)}
 

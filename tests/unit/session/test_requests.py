@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from penstock.ranks import Ranks
-from penstock.session.options import Options
 from penstock.session.requests import Due, Requests, due_after
+from penstock.settings import Train
 
 CPU = torch.device("cpu")
 NOTHING = Due(stop=False, save=False, evaluate=False)
@@ -53,4 +53,4 @@ def test_what_any_rank_was_asked_for_all_do():
     ],
 )
 def test_what_is_evaluated_or_stopped_is_saved(step, asked, last, due):
-    assert due_after(step, Options(9, save_every=2, evaluate_every=3), asked, last=last) == due
+    assert due_after(step, Train(steps=9, save_every=2, evaluate_every=3), asked, last=last) == due

@@ -13,6 +13,7 @@ from penstock.assembly import open_parts
 from penstock.errors import NonFiniteError
 from penstock.feed import Batch
 from penstock.session import Hook, Outcome
+from penstock.settings.schedules import Cosine
 from penstock.training import resume, train
 from penstock.values import Cursor
 
@@ -21,12 +22,12 @@ class TestSteps:
     @pytest.mark.parametrize("clip", [0.0, 0.3])
     @pytest.mark.parametrize("accumulate", [1, 3])
     def test_are_those_by_hand(self, tmp_path, clip, accumulate):
-        spec = dataclasses.replace(SPEC, grad_clip=clip, schedule="cosine")
-        made = session(tmp_path, spec=spec, ema_decay=0.9, accumulate=accumulate)
+        spec = dataclasses.replace(SPEC, schedule=Cosine())
+        made = session(tmp_path, spec=spec, ema_decay=0.9, accumulate=accumulate, grad_clip=clip)
         losses = []
         made.attached.hooks = (Told({step: lambda s: losses.append(s.loss) for step in range(1, 7)}),)
         outcome = made.train()
-        weights, mean, expected = by_hand(6, spec, 0.9)
+        weights, mean, expected = by_hand(6, spec, 0.9, grad_clip=clip)
 
         close(list(made.model.parameters()), weights)
         close(list(made.learner.average.model.parameters()), mean)
@@ -222,7 +223,7 @@ class TestHooks:
 def test_the_best_is_the_newest_with_the_highest_score_and_marked_when_hooks_are_told(packed, tmp_path):
     from support.sessions import make_session
 
-    from penstock.session import Options
+    from penstock.settings import Train
 
     class Score:
         def __init__(self, value):
@@ -237,7 +238,7 @@ def test_the_best_is_the_newest_with_the_highest_score_and_marked_when_hooks_are
 
     told, scores = [], iter([0.3, 0.5, 0.4, 0.5])
     make_session(
-        open_parts(recipe(packed.folder)), tmp_path / "run", Options(steps=4, evaluate_every=1), [Told()],
+        open_parts(recipe(packed.folder)), tmp_path / "run", Train(steps=4, evaluate_every=1), [Told()],
         evaluate=lambda model, stop: (Score(next(scores)), None),
     ).train()  # fmt: skip
 

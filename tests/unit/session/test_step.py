@@ -8,7 +8,8 @@ from torch import nn
 from penstock.errors import RecipeError
 from penstock.feed import Batch
 from penstock.ranks import Ranks
-from penstock.session import Learner, Options
+from penstock.session import Learner
+from penstock.settings import Train
 from penstock.values import Cursor
 
 
@@ -42,8 +43,8 @@ class Dropping(Line):
 
 
 def learner(model, ranks=None, accumulate=1):
-    options = Options(9, accumulate=accumulate, seed=4)
-    made = Learner.of(model, options=options, optimizer=SPEC, ranks=ranks or Ranks(), device=CPU)
+    options = Train(steps=9, accumulate=accumulate)
+    made = Learner.of(model, options=options, optimizer=SPEC, ranks=ranks or Ranks(), device=CPU, seed=4)
     made.begin()
     return made
 

@@ -13,6 +13,7 @@ from penstock.feed import Feed
 from penstock.kinds.fields import ClassificationRecord, encode_classification
 from penstock.order import Plan, Shuffle
 from penstock.settings import Augment, Recipe
+from penstock.settings.views import PadCrop
 from penstock.sources import MemorySource
 from penstock.tasks import Volumes
 from penstock.tasks.classes import PrepareClassification
@@ -33,7 +34,7 @@ class TestTurns:
     def mirrored(self, epochs, *, share=Share(), batch=3, start=0):  # noqa: B008
         """Whether an image was mirrored, by epoch and image."""
         source = MemorySource({"a": [encoded(self.LEFT, i) for i in range(self.N)]})
-        prepare = PrepareClassification(self.N, GRAY, Augment((8, 8), "pad-crop", alternating_flip=True), train=True)
+        prepare = PrepareClassification(self.N, GRAY, Augment((8, 8), PadCrop(), alternating_flip=True), train=True)
         feed = Feed(Plan(source.snapshot(), 5, Shuffle()), source, prepare, batch=batch, share=share)
         found = {}
         for number, given in enumerate(

@@ -55,7 +55,7 @@ class TestViews:
     @pytest.mark.parametrize("border", ["fill", "reflect"])
     @pytest.mark.parametrize("margin", [1, 3])
     def test_it_is_moved_about_by_a_margin(self, places, tmp_path, margin, border):
-        settings = ["augment.method=pad-crop", f"augment.margin={margin}", f"augment.border={border}"]
+        settings = ["augment.view=pad-crop", f"augment.view.margin={margin}", f"augment.border={border}"]
         images = fed(classified(places, tmp_path, *settings, "augment.crop=[48, 64]"))
         plain = np.stack([3 * COLUMNS, 4 * ROWS], axis=2)
         mode = {"mode": "reflect"} if border == "reflect" else {"constant_values": 128}  # 127.5 normalises to 0
@@ -72,9 +72,9 @@ class TestViews:
     @pytest.mark.parametrize(("area", "aspect"), [((0.1, 0.3), (0.6, 1.6)), ((0.5, 0.6), (1.0, 1.1))])
     def test_it_is_a_window_of_an_area_and_an_aspect(self, places, tmp_path, area, aspect):
         settings = [
-            f"augment.crop_scale={list(area)}",
-            f"augment.crop_ratio={list(aspect)}",
-            "augment.method=resized-crop",
+            f"augment.view.scale={list(area)}",
+            f"augment.view.ratio={list(aspect)}",
+            "augment.view=resized-crop",
         ]
         images = fed(classified(places, tmp_path, *settings, "augment.crop=[32, 32]"))
         sides = np.array([slopes(image) for image in images]) * 32
@@ -96,7 +96,7 @@ class TestViews:
                     found.extend((inputs[0] * 127.5 + 127.5).movedim(1, -1).numpy())
 
         found = []
-        settings = [f"augment.crop_pct={shown}", "augment.crop=[24, 24]"]
+        settings = [f"augment.view.crop_pct={shown}", "augment.crop=[24, 24]"]
         classified(places, tmp_path, *settings, steps=1, hooks=[Evaluated()])
 
         assert len(found) == 2
@@ -107,7 +107,7 @@ class TestViews:
 
     def test_it_is_mirrored_by_turns(self, places, tmp_path):
         """Fourteen images: in any two epochs in a row each is seen both ways."""
-        settings = ["augment.alternating_flip=true", "augment.method=pad-crop", "augment.crop=[48, 64]"]
+        settings = ["augment.alternating_flip=true", "augment.view=pad-crop", "augment.crop=[48, 64]"]
         images = fed(classified(places, tmp_path, *settings, batch=14, flip=()))
         seen = [{int(image[0, 0, 2]): bool(image[0, 0, 0]) for image in images[i : i + 14]} for i in (0, 14, 28, 42)]
 
@@ -117,7 +117,7 @@ class TestViews:
 
     @pytest.mark.parametrize("largest", [8, 40])
     def test_it_is_turned(self, places, tmp_path, largest):
-        settings = [f"augment.rotate={largest}", "augment.method=scale-crop", "augment.scale=[1.0, 1.0]"]
+        settings = [f"augment.rotate={largest}", "augment.view=scale-crop", "augment.view.scale=[1.0, 1.0]"]
         images = fed(classified(places, tmp_path, *settings, "augment.crop=[32, 32]"))
         rows, columns = np.mgrid[10:22, 10:22]  # always inside the image
         ground = np.stack([columns.ravel(), rows.ravel(), np.ones(144)], axis=1)
@@ -144,7 +144,7 @@ class TestColours:
 
     @staticmethod
     def moved(tones, folder, setting):
-        settings = ["augment.method=scale-crop", "augment.scale=[1.0, 1.0]", "augment.crop=[48, 64]"]
+        settings = ["augment.view=scale-crop", "augment.view.scale=[1.0, 1.0]", "augment.crop=[48, 64]"]
         images = fed(classified(tones, folder, *settings, f"augment.jitter.{setting}"))
         return [image[1:].astype(float) for image in images]
 
@@ -244,7 +244,7 @@ class TestDistorted:
         names = list(dataset.description.classes)
         seen = 0
         for sample in samples(
-            dataset, **setting, **NO_JITTER, **{"augment.scale": (1.0, 1.0), "augment.min_visibility": 0}
+            dataset, **setting, **NO_JITTER, **{"augment.view.scale": (1.0, 1.0), "augment.min_visibility": 0}
         ):
             red = (sample["image"][..., 0] > 190) & (sample["image"][..., 2] < 80)
             blue = (sample["image"][..., 2] > 190) & (sample["image"][..., 0] < 80)
@@ -268,7 +268,7 @@ class TestDistorted:
     @pytest.mark.parametrize("setting", [{"augment.perspective": 0.5}, {"augment.elastic": 6.0}])
     def test_masks_follow_their_images(self, mattes, setting):
         """The foreground of these mattes is bright."""
-        plain = {**NO_JITTER, "augment.scale": (1.0, 1.0)}
+        plain = {**NO_JITTER, "augment.view.scale": (1.0, 1.0)}
         for sample in samples(mattes, **setting, **plain):
             counts = sample["mask"] >= 0
             bright = sample["image"].mean(axis=2) > 128
@@ -278,7 +278,7 @@ class TestDistorted:
     @pytest.mark.parametrize("setting", [{"augment.perspective": 0.5}, {"augment.elastic": 6.0}])
     def test_pixels_of_objects_follow_their_images(self, instances, setting):
         names, apart = list(instances.description.classes), []
-        for sample in samples(instances, **setting, **NO_JITTER, **{"augment.scale": (1.0, 1.0)}):
+        for sample in samples(instances, **setting, **NO_JITTER, **{"augment.view.scale": (1.0, 1.0)}):
             blue = (sample["image"][..., 2] > 170) & (sample["image"][..., 0] < 90)
             masks = np.unpackbits(sample["masks"], axis=2)[..., : blue.shape[1]] > 0
             of_blue = masks[sample["label"] == names.index("blue")].any(axis=0)
@@ -306,7 +306,7 @@ class TestMosaic:
             write(tmp_path / f"raw/images/{number}.png", array_png(np.full((64, 64, 3), 20 * number, np.uint8)))
             write(tmp_path / f"raw/masks/{number}.png", array_png(np.full((64, 64), number, np.uint8)))
         dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
-        given = {**NO_JITTER, "augment.mosaic": 1.0, "augment.scale": (2.0, 2.0)}
+        given = {**NO_JITTER, "augment.mosaic": 1.0, "augment.view.scale": (2.0, 2.0)}
         found = [len(np.unique(sample["mask"])) for sample in samples(dataset, **given)]
 
         assert 2 < np.mean(found) < 4  # of four, chosen among the four of a batch

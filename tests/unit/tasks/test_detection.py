@@ -17,6 +17,7 @@ from penstock.images.color import Jitter
 from penstock.kinds.fields import DetectionRecord
 from penstock.seeds import generator
 from penstock.settings import Augment
+from penstock.settings.views import ScaleCrop
 from penstock.tasks import Detection
 from penstock.tasks.detection import PrepareDetection
 from penstock.values import Object
@@ -33,13 +34,13 @@ class TestBoxes:
 
     def test_of_training_move_with_the_image(self):
         """Its view and colours are drawn in that order; around it there is the fill."""
-        augment = Augment((48, 48), scale=(0.5, 1.5), jitter=self.jitter, min_visibility=0.3)
+        augment = Augment((48, 48), ScaleCrop(scale=(0.5, 1.5)), jitter=self.jitter, min_visibility=0.3)
         prepare = PrepareDetection(2, 4, (10, 20, 30), augment)
         there = crowded = 0
         for position in range(12):
             out = filled(prepare, self.record, generator(1, "augment", position))
             drawn = generator(1, "augment", position)
-            view = augment.view((30, 40), drawn)
+            view = augment.draw((30, 40), drawn)
             expected = np.empty((48, 48, 3), np.uint8)
             colors = self.jitter.draw(drawn)
             fetch_image(PNG, "", probe(PNG, ""), view.affine, (10, 20, 30), expected, colors)

@@ -14,6 +14,7 @@ from penstock.images import codecs, drawing
 from penstock.kinds.fields import DetectionRecord
 from penstock.seeds import generator
 from penstock.settings import Augment
+from penstock.settings.views import ScaleCrop
 from penstock.tasks import Instances, ReadyModel
 from penstock.tasks.instances import PrepareInstances
 from penstock.tasks.predictions import InstancePrediction, Style
@@ -55,7 +56,7 @@ def masks_of(out, width):
 class TestSamples:
     def test_of_training_show_the_pixels_where_the_image_has_them(self):
         """Each disk has a channel of the image to itself, so the image tells where its pixels are."""
-        augment = Augment((32, 44), scale=(0.7, 1.6), scale_step=0.0)
+        augment = Augment((32, 44), ScaleCrop(scale=(0.7, 1.6), scale_step=0.0))
         prepare = PrepareInstances(2, 3, (0, 0, 0), augment)
         seen = 0
         for position in range(20):
@@ -76,7 +77,7 @@ class TestSamples:
 
     def test_an_object_without_a_pixel_in_the_crop_is_left_out(self):
         record = disks()
-        prepare = PrepareInstances(2, 3, (0, 0, 0), Augment((8, 8), scale=(1.0, 1.0), flip=False))
+        prepare = PrepareInstances(2, 3, (0, 0, 0), Augment((8, 8), ScaleCrop(scale=(1.0, 1.0)), flip=False))
         counts = set()
         for position in range(30):
             out = filled(prepare, record, generator(2, "augment", position))

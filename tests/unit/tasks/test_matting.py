@@ -10,6 +10,7 @@ from penstock import seeds
 from penstock.kinds.fields import SegmentationRecord, encode_segmentation
 from penstock.seeds import generator
 from penstock.settings import Augment
+from penstock.settings.views import ScaleCrop
 from penstock.tasks.matting import PrepareMatte
 from penstock.values import Record
 
@@ -20,7 +21,9 @@ def test_shares_go_with_the_image_and_nothing_lies_outside_it():
     same = np.repeat(shares[..., np.newaxis], 3, axis=2)
     png = cv2.imencode(".png", same)[1].tobytes()
     record = Record("r", encode_segmentation(SegmentationRecord(png, gray(shares), "a", "png", *shares.shape)))
-    prepare = PrepareMatte(2, -1, (0, 0, 0), Augment((40, 40), scale=(0.4, 1.8), scale_step=0.0, rotate=25.0))
+    prepare = PrepareMatte(
+        2, -1, (0, 0, 0), Augment((40, 40), ScaleCrop(scale=(0.4, 1.8), scale_step=0.0), rotate=25.0)
+    )
     outside = 0
     for position in range(60):
         out = {"image": np.empty((40, 40, 3), np.uint8), "mask": np.empty((40, 40), np.int16)}
@@ -38,7 +41,7 @@ def test_shares_go_with_the_image_and_nothing_lies_outside_it():
 def test_shares_are_fetched_as_the_image_is():
     """Turned, they meet what lies outside at the edges as it does, where it is filled with black."""
     white, shares = np.full((40, 50, 3), 255, np.uint8), np.full((40, 50), 255, np.uint8)
-    prepare = PrepareMatte(2, -1, (0, 0, 0), Augment((48, 48), scale=(0.7, 1.3), rotate=40.0))
+    prepare = PrepareMatte(2, -1, (0, 0, 0), Augment((48, 48), ScaleCrop(scale=(0.7, 1.3)), rotate=40.0))
     blended = 0
     for position in range(8):
         out = {name: np.empty(field.shape, field.dtype) for name, field in prepare.fields.items()}

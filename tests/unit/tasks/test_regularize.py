@@ -131,7 +131,7 @@ class TestRegularize:
 
     @staticmethod
     def inputs(noise, folder, *settings):
-        given = classified(noise, folder, *settings, "augment.method=pad-crop", "augment.crop=[32, 32]", batch=16)
+        given = classified(noise, folder, *settings, "augment.view=pad-crop", "augment.crop=[32, 32]", batch=16)
         shown = [x.movedim(1, -1).numpy() * 127.5 + 127.5 for x in given.inputs]
         return given, shown
 

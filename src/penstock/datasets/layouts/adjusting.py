@@ -35,11 +35,7 @@ def adjusted(found: Layout, how: How) -> Layout:
 
 
 def _refuse_volumes(found: Layout, option: str) -> None:
-    """Refuse an option of images for a layout of volumes.
-
-    Raises:
-        DatasetError: the items are volumes, or slices of them.
-    """
+    """Refuse an option of images for a layout of volumes."""
     if found.modalities:
         raise DatasetError(
             option,
@@ -51,11 +47,7 @@ def _refuse_volumes(found: Layout, option: str) -> None:
 
 
 def _scaled(found: Layout, value_range: tuple[float, float]) -> Layout:
-    """The layout with a range of the values of images spread over 16 bits.
-
-    Raises:
-        DatasetError: its items are volumes, or slices of them, or the range holds no values.
-    """
+    """The layout with a range of the values of images spread over 16 bits."""
     _refuse_volumes(found, "--value-range")
     low, high = value_range
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
@@ -71,11 +63,7 @@ def _scaled(found: Layout, value_range: tuple[float, float]) -> Layout:
 
 
 def _shrunk(found: Layout, most: int) -> Layout:
-    """The layout with images of at most so many pixels a side.
-
-    Raises:
-        DatasetError: its items are volumes, or slices of them.
-    """
+    """The layout with images of at most so many pixels a side."""
     _refuse_volumes(found, "--max-side")
     items = tuple(shrunk(item, most, found.kind) for item in found.items)
     return replace(
@@ -84,11 +72,7 @@ def _shrunk(found: Layout, most: int) -> Layout:
 
 
 def _reencoded(found: Layout, reencoding: Reencoding) -> Layout:
-    """The layout with images that are written anew.
-
-    Raises:
-        DatasetError: its items are volumes, or slices of them, or there is no such quality.
-    """
+    """The layout with images that are written anew."""
     _refuse_volumes(found, "--quality" if reencoding.quality else "--seekable")
     if not 0 <= reencoding.quality <= _BEST:
         raise DatasetError(

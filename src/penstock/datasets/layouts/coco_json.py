@@ -106,9 +106,6 @@ def read(folder: Path) -> tuple[dict[str, File], list[Problem]]:
 def _converted(plain: dict[str, Any]) -> tuple[Tree, list[tuple[int, Any, str]]]:
     """What a file holds, and the annotations in it that have another structure: their places, counted from 1, what they
     are, and what is wrong.
-
-    Raises:
-        msgspec.ValidationError: something else has another structure.
     """
     for each in plain["annotations"] if isinstance(plain["annotations"], list) else ():
         if isinstance(each, dict) and each.get("bbox") in ([], [0, 0, 0, 0]):  # which some tools write for none

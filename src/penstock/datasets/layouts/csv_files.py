@@ -69,11 +69,7 @@ def read_cells(path: Path) -> list[list[str]]:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[TextIO]:
-    """A file to read rows from.
-
-    Raises:
-        DatasetError: it is not in UTF-8, or no CSV, or a cell has more than 131,072 characters.
-    """
+    """A file to read rows from."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as handle:
             yield handle

@@ -138,11 +138,7 @@ def _object_mask(each: dict[str, Any], folder: Path, size: tuple[int, int], wher
 
 
 def _ids(said: dict[str, Any], folder: Path, where: str) -> NDArray[np.uint8]:
-    """A mask that lies in the JSON, as a compressed array of NumPy, or in a file beside it.
-
-    Raises:
-        DatasetError: it is damaged.
-    """
+    """A mask that lies in the JSON, as a compressed array of NumPy, or in a file beside it."""
     try:
         if said.get("mask_path"):
             where = typed.get(said, "mask_path", str)

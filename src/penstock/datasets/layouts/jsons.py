@@ -54,11 +54,7 @@ def decode(data: bytes, where: str) -> Any:
 
 
 def _in_utf8(data: bytes, where: str) -> bytes:
-    """Text without its byte order mark, in UTF-8. Windows PowerShell writes UTF-16.
-
-    Raises:
-        DatasetError: it begins as UTF-16 and is none.
-    """
+    """Text without its byte order mark, in UTF-8. Windows PowerShell writes UTF-16."""
     if not data.startswith(_SIXTEEN):
         return data.removeprefix(codecs.BOM_UTF8)
     try:

@@ -159,11 +159,7 @@ def _csv(text: str) -> list[tuple[str, Color]]:
 
 
 def _lines(text: str) -> list[tuple[str, Color | None]]:
-    """Lines `name:r,g,b:...`, or `r g b name` as CamVid's authors write them; or names alone, `name:::` or `name`.
-
-    Raises:
-        ValueError: some have a colour and some have none.
-    """
+    """Lines `name:r,g,b:...`, or `r g b name` as CamVid's authors write them; or names alone, `name:::` or `name`."""
     found: list[tuple[str, Color | None]] = []
     for line in text.splitlines():
         if not line.strip() or line.startswith("#"):

@@ -200,11 +200,7 @@ def _labels(folder: Path) -> dict[str, list[Path]]:
 
 
 def _own(case: str, known: dict[str, list[Path]]) -> Path | None:
-    """The labels of a case.
-
-    Raises:
-        DatasetError: there are several that may be.
-    """
+    """The labels of a case."""
     found = known.get(case, [])
     if len(found) > 1:
         raise DatasetError(

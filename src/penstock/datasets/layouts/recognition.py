@@ -97,11 +97,7 @@ def recognise(folder: Path, how: How) -> Layout:
 
 
 def _reread(found: Layout, boxes: Literal["xyxy", "xywh"]) -> Layout:
-    """The layout with its boxes as people say they are meant.
-
-    Raises:
-        DatasetError: they are no four numbers that could be either.
-    """
+    """The layout with its boxes as people say they are meant."""
     if not found.boxes:
         raise DatasetError(
             "--boxes",
@@ -175,11 +171,7 @@ def _composed(folder: Path, found: Layout) -> Layout:
 
 
 def _of_rater(found: Layout, rater: str) -> Layout:
-    """The layout with the masks of one rater.
-
-    Raises:
-        DatasetError: there are no masks of several raters, or of none that is called so.
-    """
+    """The layout with the masks of one rater."""
     if not rater:
         return found
     if rater not in found.raters:

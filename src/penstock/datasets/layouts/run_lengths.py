@@ -204,11 +204,7 @@ def _size(image: Path) -> tuple[int, int]:
 
 
 def _pixels(runs: _Runs, size: tuple[int, int], *, by_column: bool) -> Bits:
-    """The pixels of runs: bool of shape `size`.
-
-    Raises:
-        DatasetError: they are no runs in such an image.
-    """
+    """The pixels of runs: bool of shape `size`."""
     numbers = np.array(runs.text.split(), np.int64).reshape(-1, 2) if _RUNS.fullmatch(runs.text) else None
     height, width = size
     if numbers is None or numbers[:, 0].min() < 1 or (numbers.sum(axis=1) - 1).max() > height * width:

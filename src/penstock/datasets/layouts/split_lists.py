@@ -110,11 +110,7 @@ def _chosen(paths: Sequence[Path]) -> dict[str, Path]:
 
 
 def _numbered(folder: Path) -> dict[str, tuple[Path, list[tuple[int, str]]]]:
-    """The lines by split of `train_test_split.txt`, whose 1 is train and 0 test; `images.txt` numbers the images.
-
-    Raises:
-        DatasetError: a line has no number of an image, or neither 0 nor 1.
-    """
+    """The lines by split of `train_test_split.txt`, whose 1 is train and 0 test; `images.txt` numbers the images."""
     images, sides = folder / "images.txt", folder / "train_test_split.txt"
     if not images.is_file() or not sides.is_file():
         return {}

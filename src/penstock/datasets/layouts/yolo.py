@@ -230,9 +230,6 @@ def _of_outline(numbers: list[float]) -> tuple[float, float, float, float]:
 def _names(folder: Path, trees: Mapping[Path, Mapping[str, Any]]) -> tuple[str, ...]:
     """The one list of names below the folder, in YAML files (`names`, a list or a table by id), classes.txt or
     obj.names; of lists that begin alike the longest.
-
-    Raises:
-        DatasetError: an id has different names in two of them.
     """
     found = {path: _checked(names, path) for path, tree in trees.items() if (names := tree.get("names"))}
     for path in listing.files(folder):

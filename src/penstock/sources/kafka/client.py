@@ -269,11 +269,7 @@ class _Fetch:
             self._look()
 
     def _look(self) -> None:
-        """Whether what is waited for can still come.
-
-        Raises:
-            SourceError: it cannot: retention passed it, the log was cut, or the topic has gone.
-        """
+        """Whether what is waited for can still come."""
         try:
             topic = self.log.topic(_NOTE_EVERY)
         except AwayError:

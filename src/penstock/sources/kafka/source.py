@@ -277,9 +277,6 @@ class KafkaSource:
     def _still_the_same(self, run: Run, read: float) -> None:
         """See that what was read of a run, until some moment, was the topic's: one that is made again has the same
         name and offsets. Threads that have read meanwhile share an answer.
-
-        Raises:
-            SourceError: another topic is behind the name.
         """
         with self._asking:
             if self._known > read:
