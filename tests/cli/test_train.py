@@ -20,6 +20,7 @@ from penstock.cli.events import show
 from penstock.config import apply, dump, load
 from penstock.progress import Progress
 from penstock.session import CheckpointStore, Hook
+from penstock.settings.optimizer import AdamW
 from penstock.training import resume, train
 
 
@@ -206,9 +207,9 @@ def test_a_recipe_without_data_says_so_and_finds_it_beside_itself(packed, tmp_pa
     assert call("train", tmp_path / "mine.toml", capsys=capsys)[2] == (
         f"error: {tmp_path}/mine.toml names no dataset. Set data.path in the recipe (relative to the folder of the recipe), or add --set data.path=DIR.\n"
     )
-    assert settings_of_file(tmp_path / "mine.toml", {"data.path": "here"})["data.path"] == "here"
+    assert settings_of_file(tmp_path / "mine.toml", {"data.path": "here"})[0]["data.path"] == "here"
     (tmp_path / "mine.toml").write_text("[data]\npath = 'there'\n")
-    assert settings_of_file(tmp_path / "mine.toml", {})["data.path"] == str(tmp_path / "there")
+    assert settings_of_file(tmp_path / "mine.toml", {})[0]["data.path"] == str(tmp_path / "there")
 
 
 @pytest.mark.parametrize("name", ["environment.json", "evaluations/step-00000004.json"])
@@ -263,3 +264,18 @@ def test_a_split_that_is_trained_on_and_evaluated_is_noted(packed, tmp_path, cap
     assert (
         "note: val is trained on and evaluated: scores will not tell what is learnt by heart" in capsys.readouterr().out
     )
+
+
+def test_an_optimizer_beside_a_recipe_begins_with_its_own_defaults(packed, tmp_path, capsys):
+    """Said, as settings of the file have no effect then."""
+    folder, _ = train(apply(recipe(packed.folder, steps=1), ["optimizer.momentum=0.5"]), tmp_path / "a")
+    run = folder.path
+    code, out, err = call("train", run / "recipe.toml", "--optimizer", "adamw", "--runs", tmp_path / "b", capsys=capsys)
+    (again,) = (tmp_path / "b").iterdir()
+
+    assert (code, err) == (0, "")
+    assert (
+        f"note: optimizer = adamw begins with its own defaults: [optimizer] of {run / 'recipe.toml'} is not used\n"
+        in out
+    )
+    assert load(again / "recipe.toml").optimizer == AdamW()

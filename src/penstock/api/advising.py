@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from penstock.api.arguments import check_numbers, suggested
 from penstock.config import as_settings, settings_in
 from penstock.config.options import Options, settings_of
+from penstock.config.toml import over
 from penstock.datasets import locate
 from penstock.errors import RecipeError
 from penstock.progress import silent
@@ -47,7 +48,7 @@ def recipe(
     from penstock import assembly  # noqa: PLC0415 - with PyTorch
 
     if file:
-        given = {**assembly.settings_in(Path(file)), **given}
+        given, _ = over(assembly.settings_in(Path(file)), given)
     return assembly.explained(assembly.resolve(given, _task_of(given, task), str(file or "")))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.api.samples import Sheet
 from penstock.assembly import chosen_shuffle, notes, open_parts, resolve_settings, settings_in
+from penstock.config.toml import over
 from penstock.report.sheets import encode, records_sheet, samples_sheet
 from penstock.settings import Follow
 
@@ -24,7 +25,7 @@ def records(dataset: Dataset, split: str, count: int, seed: int) -> Sheet:
 
 def samples(dataset: str, split: str, count: int, seed: int, recipe: str | Path, settings: Mapping[str, Any]) -> Sheet:
     """The first samples that training on a split would be fed."""
-    given = {**(settings_in(Path(recipe)) if recipe else {}), **settings}
+    given, _ = over(settings_in(Path(recipe)) if recipe else {}, settings)
     asked = {"data.path": dataset, "data.train": split, "follow.on": False, **({"seed": seed} if seed else {})}
     chosen = chosen_shuffle(resolve_settings({**given, **asked}).recipe)
     parts = open_parts(replace(chosen, follow=Follow()))

@@ -200,5 +200,6 @@ def _recipe(data: Data | Recipe | str | Path, given: Mapping[str, Any], *, trust
         return toml.filled(data, given, "")
     path = data.path if isinstance(data, Data) else str(data)
     if path.endswith(".toml"):
-        return assembly.resolve_settings(assembly.settings_of_file(Path(path), given), path)
+        settings, notes = assembly.settings_of_file(Path(path), given)
+        return assembly.resolve_settings(settings, path, notes)
     return assembly.resolve_settings({"data.path": path, **given})

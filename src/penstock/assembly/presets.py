@@ -90,11 +90,13 @@ class Resolved:
         recipe: with every setting.
         given: the settings that somebody gave, named as `section.key`.
         origins: of every other setting that is not a general default, what it comes from.
+        notes: what people are told of the settings when training begins.
     """
 
     recipe: Recipe
     given: Settings = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def origin(self, key: str) -> str:
         """Where a setting comes from."""

@@ -16,6 +16,7 @@ from penstock.assembly.sizing import with_data_defaults
 from penstock.assembly.trusting import settings_in
 from penstock.config import toml
 from penstock.config.checks import check_follow
+from penstock.config.members import NAME, flat
 from penstock.config.places import located
 from penstock.datasets import locate
 from penstock.errors import EmptySourceError, RecipeError
@@ -36,18 +37,20 @@ _UNKNOWN: Final = "segmentation"
 _NAME_DATA: Final = "Set data.path in the recipe (relative to the folder of the recipe), or add --set data.path=DIR"
 
 
-def resolve_settings(given: Mapping[str, Any], where: str = "") -> Resolved:
+def resolve_settings(given: Mapping[str, Any], where: str = "", notes: tuple[str, ...] = ()) -> Resolved:
     """The recipe of some settings; its dataset is opened to see what is learnt.
 
     Args:
         given: settings, named as `section.key`; of them `data.path` is needed.
         where: they were given, for errors.
+        notes: what people are told of them when training begins.
 
     Raises:
         RecipeError: a setting is not known, its value does not fit, or the task does not support it.
         DatasetError: there is no such dataset.
         SourceError: the topic cannot be reached.
     """
+    given = flat(given)
     begun = {key: value for key, value in given.items() if key.startswith(("data.", "follow."))}
     known = toml.filled(Recipe(), begun, where)
     check_follow(known)  # before anything is reached for
@@ -55,7 +58,7 @@ def resolve_settings(given: Mapping[str, Any], where: str = "") -> Resolved:
     if given.get("init") and not given.get("model.name") and Ability.MODELS in task.supports:
         given = {**_network_of(Path(given["init"])), **given}
     _check_model(str(given.get("model.name", "")), task)
-    resolved = resolve(given, task, where)
+    resolved = replace(resolve(given, task, where), notes=notes)
     with contextlib.suppress(EmptySourceError):
         resolved = with_data_defaults(resolved, _opened(resolved.recipe.data), task)
     return with_steps(with_published_decoder(resolved))
@@ -67,21 +70,25 @@ def _check_model(name: str, task: type[Task]) -> None:
         raise refusal(task, Ability.MODELS, f"model.name={name}")
 
 
-def settings_of_file(file: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a recipe file, and changes to them. Its data lies beside it, unless the changes say where.
+def settings_of_file(file: Path, changes: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The settings of a recipe file, and changes to them; and notes of what the changes put out of effect.
+
+    The data of the file lies beside it, unless the changes say where.
 
     Raises:
         RecipeError: it is no recipe, or names no data.
         RunError: it names custom parts, and is not trusted.
     """
     stated = {key: located(key, value, file.parent) for key, value in settings_in(file).items()}
-    given = {**stated, **changes}
+    given, gone = toml.over(stated, changes)
+    begins = "begins with its own defaults"
+    notes = tuple(f"note: {each} = {given[f'{each}.{NAME}']} {begins}: [{each}] of {file} is not used" for each in gone)
     path = str(given.get("data.path", ""))
     if not path:
         raise RecipeError(f"{file}: data.path", remedy=_NAME_DATA, message=f"{file} names no dataset.")
     if "data.path" in changes:
-        return given
-    return {**given, "data.path": locate(path).beside(file.parent).uri}
+        return given, notes
+    return {**given, "data.path": locate(path).beside(file.parent).uri}, notes
 
 
 def _network_of(run: Path) -> dict[str, Any]:

@@ -92,6 +92,19 @@ def switched(tree: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def over(below: Mapping[str, Any], above: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Settings of two doors, as by `flat`, of which the second one wins.
+
+    Returns:
+        The settings; and the sections in which the second one chooses another member, so that nothing is left of the
+        first one's.
+    """
+    tree = overlaid(msgspec.to_builtins(Recipe()), below)
+    gone = [section for section in switched(tree, above) if any(key.startswith(f"{section}.") for key in below)]
+    inside = tuple(f"{section}." for section in gone)
+    return {key: value for key, value in below.items() if not key.startswith(inside)} | dict(above), gone
+
+
 def settings_in(path: Path) -> dict[str, Any]:
     """The settings that a recipe file states, named as `section.key`.
 

@@ -106,7 +106,7 @@ def train(
 
         run = _Run(parts, new_folder(root, name or title(parts), ranks, fill), ranks, device, events)
         if ranks.is_main:
-            events(RunCreated("\n".join([f"run {run.folder.path}", *notes(parts)]), run.folder.path))
+            events(RunCreated("\n".join([f"run {run.folder.path}", *resolved.notes, *notes(parts)]), run.folder.path))
         return run.folder, _trained(run, model, hooks)
 
 

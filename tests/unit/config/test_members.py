@@ -13,7 +13,7 @@ from support.errors import refused
 from penstock.assembly.presets import resolve
 from penstock.config import apply, as_settings, dump, load, settings_in
 from penstock.config.members import default_of, fields_of, kind_of, members, name_of
-from penstock.config.toml import changes, convert, value_of
+from penstock.config.toml import changes, convert, over, value_of
 from penstock.settings import Recipe
 from penstock.settings.optimizer import SGD, AdamW, CustomOptimizer, Muon, RMSprop
 from penstock.settings.schedules import Constant, Cosine, MultiStep, Poly, Step
@@ -142,6 +142,18 @@ def test_a_model_brings_its_optimizer_unless_another_one_is_chosen():
     assert found[2].recipe.optimizer == dataclasses.replace(found[0].recipe.optimizer, momentum=0.5)
     assert found[3].recipe.optimizer == dataclasses.replace(found[0].recipe.optimizer, schedule=Constant())
     assert found[0].origins["optimizer.schedule.power"] == "model cifar10-fast"
+
+
+def test_a_choice_of_the_command_line_puts_that_of_a_file_out_of_effect():
+    file = {"optimizer.momentum": 0.5, "optimizer.lr": 0.1, "augment.view.margin": 3, "augment.view.name": "pad-crop"}
+
+    assert over(file, {"optimizer.name": "adamw"}) == (
+        {"augment.view.margin": 3, "augment.view.name": "pad-crop", "optimizer.name": "adamw"}, ["optimizer"],
+    )  # fmt: skip
+    assert over(file, {"optimizer.name": "sgd", "optimizer.lr": 0.2}) == (
+        {**file, "optimizer.name": "sgd", "optimizer.lr": 0.2}, [],
+    )  # fmt: skip
+    assert over({}, {"augment.view.name": "pad-crop"}) == ({"augment.view.name": "pad-crop"}, [])
 
 
 def test_settings_are_given_as_they_are_kept():
