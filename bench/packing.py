@@ -21,7 +21,7 @@ import cv2
 import numpy as np
 import simplejpeg
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 
 SIDE, OBJECTS, POINTS, CLASSES = 1024, 8, 40, 10
 TASKS = ("detection", "segmentation", "instances")
@@ -71,7 +71,7 @@ def main() -> None:
             for task in TASKS:
                 shutil.rmtree(f"{folder}/state", ignore_errors=True)  # what was found of the files before
                 began = time.perf_counter()
-                pack(inspect(raw.parent, how=How(task=task)), Path(folder, f"{task}-{repeat}"))
+                pack(inspect(raw.parent, how=LayoutOptions(task=task)), Path(folder, f"{task}-{repeat}"))
                 rows.setdefault(task, []).append(count / (time.perf_counter() - began))
             began = time.perf_counter()
             with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:

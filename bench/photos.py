@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import common
 
-from penstock.datasets import How, PackOptions, inspect, pack, scenes
+from penstock.datasets import LayoutOptions, PackOptions, inspect, pack, scenes
 from penstock.kinds.fields import decode_segmentation
 from penstock.sources import FilesSource
 
@@ -47,7 +47,7 @@ def made(work: Path, name: str) -> Path:
     if (folder / "files").is_dir():
         return folder
     scenes.write_folder(raw, {"train": photos.count}, photos.size, seed=1)
-    pack(inspect(raw, how=How(seekable=photos.seekable)), folder, PackOptions(shard_bytes=16 << 20))
+    pack(inspect(raw, how=LayoutOptions(seekable=photos.seekable)), folder, PackOptions(shard_bytes=16 << 20))
     shutil.rmtree(raw)
     files = work / f"{name}-files"
     files.mkdir(exist_ok=True)

@@ -23,7 +23,7 @@ from penstock.feed import Feed, feed
 from penstock.feed.slots import WEIGHT, Slots, make_slot
 from penstock.order import Plan, Shuffle
 from penstock.settings import Data, Model, Recipe, Train
-from penstock.assembly.parts import open_parts
+from penstock.assembly.experiment import open_experiment
 from penstock.sources.kafka import Address, KafkaLog, KafkaSource
 from penstock.settings import Augment
 from penstock.values import Cursor
@@ -97,7 +97,7 @@ def owned(folder: Path) -> dict[str, Any]:
         augment=Augment(CROP),
         train=Train(steps=BATCHES, batch=BATCH),
     )
-    parts = open_parts(made)
+    parts = open_experiment(made)
 
     def rate(kind: type[Slots]) -> Callable[[], float]:
         def measured() -> float:

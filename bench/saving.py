@@ -20,7 +20,7 @@ from penstock.ranks import Ranks
 from penstock.session import CheckpointStore, Learner, Saver
 from penstock.settings import Train
 from penstock.settings.optimizer import AdamW
-from penstock.session.saving import Standing
+from penstock.session.saving import TrainingState
 
 SAVES, NETWORK = common.sized((10, "deeplabv3plus:resnet50"), (1, "deeplabv3plus:test_resnet"))
 
@@ -48,7 +48,7 @@ def pauses(learner: Learner, folder: Path, device: torch.device) -> dict[bool, l
         in_background = number % 2 == 1
         saver = Saver(CheckpointStore(folder, 1), Ranks(), device, in_background)
         began = time.perf_counter()
-        saver.save(learner, Standing(number + 1), {"hooks": {}})
+        saver.save(learner, TrainingState(number + 1), {"hooks": {}})
         paused = time.perf_counter() - began
         saver.wait()
         found[in_background].append((paused, time.perf_counter() - began))

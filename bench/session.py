@@ -25,8 +25,8 @@ from penstock import devices
 from penstock.hooks import MetricsLog, TimingsLog
 from penstock.ranks import Ranks
 from penstock.settings import Data, Model, Recipe, Train
-from penstock.assembly.parts import open_parts
-from penstock.session import Attached, CheckpointStore, Learner, Saver, Session
+from penstock.assembly.experiment import open_experiment
+from penstock.session import HookList, CheckpointStore, Learner, Saver, Session
 from penstock.settings.optimizer import AdamW, SGD
 from penstock.session.optimizer import make_optimizer
 from penstock.feed import Batch
@@ -122,7 +122,7 @@ def measured(task, network, feed, spec, steps):
     options = Train(steps=steps, evaluate_every=steps, save_every=steps)
     learner = Learner.of(network, options=options, optimizer=spec, ranks=ranks, device=device)
     saver = Saver(CheckpointStore(folder / "checkpoints"), ranks, device)
-    Session(task, learner, feed, saver=saver, attached=Attached(tuple(logs))).train()
+    Session(task, learner, feed, saver=saver, attached=HookList(tuple(logs))).train()
     pairs = list(zip(feed.whole, feed.alone, strict=False))[WARM:]  # nothing is asked for after the last step
     session, bare = (statistics.median(column) for column in zip(*pairs, strict=True))
     return session, bare, statistics.median(whole - alone for whole, alone in pairs), len(pairs)
@@ -144,7 +144,7 @@ def main():
         optimizer=AdamW(lr=1e-3),
         train=Train(steps=PAIRS, batch=BATCH),
     )
-    parts = open_parts(made)
+    parts = open_experiment(made)
     task, device = parts.task, torch.device("cpu")
     network = parts.model().train()
     layout = devices.training_layout(network, device)

@@ -17,7 +17,7 @@ from penstock.datasets import FolderDataset, inspect, listing, pack, scenes
 from penstock.datasets.layouts.legend import read as read_legend
 from penstock.errors import RecipeError
 from penstock.images import decode_mask, palettes
-from penstock.inference import Trained
+from penstock.inference import TrainedModel
 from penstock.inference.writing import write_table
 from penstock.tasks import ReadyModel
 from penstock.training import train
@@ -141,7 +141,7 @@ class TestCommands:
 
     def test_a_table_is_there_whoever_ends_it(self, tmp_path, capsys, monkeypatch):
         folder, _ = train(classes(tmp_path), tmp_path / "runs")
-        predict, seen = Trained.predict, []
+        predict, seen = TrainedModel.predict, []
 
         def interrupted(trained, pixels):
             seen.append(pixels)
@@ -149,7 +149,7 @@ class TestCommands:
                 raise KeyboardInterrupt
             return predict(trained, pixels)
 
-        monkeypatch.setattr(Trained, "predict", interrupted)
+        monkeypatch.setattr(TrainedModel, "predict", interrupted)
         code, _, _ = call("predict", folder.path, tmp_path / "raw", "-o", tmp_path / "out", capsys=capsys)
 
         assert code == 130

@@ -9,7 +9,7 @@ from support import annotations as tools
 from support.datasets import records as records_of
 from support.layouts import boxes, words
 
-from penstock.datasets import How, inspect, listing, pack
+from penstock.datasets import LayoutOptions, inspect, listing, pack
 from penstock.images import codecs
 from penstock.kinds.fields import decode_detection, decode_segmentation
 
@@ -17,7 +17,7 @@ from penstock.kinds.fields import decode_detection, decode_segmentation
 @pytest.mark.parametrize("tool", tools.OUTLINES | tools.BOXES)
 def test_boxes(tmp_path, tool):
     (tools.OUTLINES | tools.BOXES)[tool](tmp_path / "raw")
-    found = inspect(tmp_path / "raw", how=How(task="detection"))
+    found = inspect(tmp_path / "raw", how=LayoutOptions(task="detection"))
     pack(found, tmp_path / "data")
 
     assert found.problems == ()
@@ -36,7 +36,7 @@ def test_boxes(tmp_path, tool):
 @pytest.mark.parametrize("tool", tools.OUTLINES)
 def test_masks(tmp_path, tool):
     tools.OUTLINES[tool](tmp_path / "raw")
-    found = inspect(tmp_path / "raw", how=How(task="segmentation"))
+    found = inspect(tmp_path / "raw", how=LayoutOptions(task="segmentation"))
     dataset = pack(found, tmp_path / "data")
 
     assert (found.layout.name, found.problems) == (tool, ())
@@ -54,7 +54,7 @@ def test_masks(tmp_path, tool):
 @pytest.mark.parametrize("tool", tools.OUTLINES)
 def test_instances(tmp_path, tool):
     tools.OUTLINES[tool](tmp_path / "raw")
-    found = inspect(tmp_path / "raw", how=How(task="instances"))
+    found = inspect(tmp_path / "raw", how=LayoutOptions(task="instances"))
     dataset = pack(found, tmp_path / "data")
 
     assert (found.layout.name, found.problems) == (tool, ())
@@ -80,6 +80,8 @@ def test_outlines_of_a_larger_image_are_a_problem_wherever_boxes_are(tmp_path, t
     tools.OUTLINES[tool](tmp_path)
     for path in filter(listing.is_image, listing.files(tmp_path)):
         Image.open(path).resize((tools.SIZE[1] // 2, tools.SIZE[0] // 2)).save(path)
-    refused = {task: bool(words(tmp_path, How(task=task))) for task in ("detection", "segmentation", "instances")}
+    refused = {
+        task: bool(words(tmp_path, LayoutOptions(task=task))) for task in ("detection", "segmentation", "instances")
+    }
     relative = tool in {"YOLO outlines", "FiftyOne", "Label Studio"}
     assert refused == dict.fromkeys(refused, not relative)

@@ -7,14 +7,14 @@ import pytest
 from support import truth
 
 import penstock as ps
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.errors import DatasetError
 
 
 def read(form, root, task, to="data"):
     write = truth.CLASSIFIED[form] if task == "classification" else truth.BOXES[form]
     write(root if form == "Object Detection API" else root / "raw")
-    found = inspect(root / "raw", how=How(task=task))
+    found = inspect(root / "raw", how=LayoutOptions(task=task))
     assert [problem.message for problem in found.fatal] == []
     pack(found, root / to)
     return ps.open(root / to)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from support.samples import cases
 
-from penstock.session.own_metrics import merged
+from penstock.session.custom_metrics import merged
 
 
 class Others:

@@ -397,10 +397,10 @@ def test_names_beside_a_file_are_its_own_but_for_the_standard_library(tmp_path, 
         (home / "own.py").write_text(
             "import wave\nfrom kit import B\nfrom parts.deep.values import A\nvalue = A, B, wave.__name__\n"
         )
-    found = [custom.load(custom.Place(f"{tmp_path}/{number}/own.py", "value"), "x") for number in (1, 2)]
+    found = [custom.load(custom.ImportPath(f"{tmp_path}/{number}/own.py", "value"), "x") for number in (1, 2)]
 
     assert found == [(1, 11, "wave"), (2, 12, "wave")]
-    kept = carried.keep(custom.Place(f"{tmp_path}/1/own.py", "value"), "x", tmp_path / "run")
+    kept = carried.keep(custom.ImportPath(f"{tmp_path}/1/own.py", "value"), "x", tmp_path / "run")
     assert str(kept) == "code/own.py:value"
     assert sorted(carried.digests(tmp_path / "run")) == [
         f"code/{name}" for name in ("kit/__init__.py", "kit/inner.py", "kit/other.py", "own.py", "parts/deep/values.py")
@@ -418,7 +418,7 @@ def test_of_a_package_that_a_run_carries_only_what_was_hashed_is_imported(tmp_pa
     (tmp_path / "own.py").write_text(
         "import kit\ntry:\n    import kit.late\n    value = 'executed'\nexcept ModuleNotFoundError as error:\n    value = error.name\n"
     )
-    kept = carried.keep(custom.Place(f"{tmp_path}/own.py", "value"), "x", tmp_path / "run")
+    kept = carried.keep(custom.ImportPath(f"{tmp_path}/own.py", "value"), "x", tmp_path / "run")
     carried.check(tmp_path / "run", carried.digests(tmp_path / "run"))
     (tmp_path / "run/code/kit/late.py").write_text("")
 

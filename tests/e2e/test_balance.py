@@ -13,7 +13,7 @@ from support.images import array_png
 from support.miniatures import write
 
 import penstock as ps
-from penstock.assembly import open_parts, resolve_settings
+from penstock.assembly import open_experiment, resolve_settings
 from penstock.runs import RunFolder
 
 
@@ -43,7 +43,7 @@ def test_rare_classes_come_more_often(rare, tmp_path, capsys):
     code, said, _ = call(*words(rare, tmp_path), capsys=capsys)
     run = RunFolder.open(next(tmp_path.iterdir())).path
     data = ps.open(rare)["train"]
-    dataset = open_parts(
+    dataset = open_experiment(
         resolve_settings({"data.path": str(rare), "data.validation": "", "model.weights": "none"}).recipe
     ).dataset
     present, source = dataset.occurrences("train"), dataset.source("train")

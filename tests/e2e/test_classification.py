@@ -10,7 +10,7 @@ from support.commands import call
 from support.datasets import learn_colors
 from support.training import Stop, state, stops
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.errors import LabelError, RecipeError
 from penstock.kinds.fields import ClassificationRecord, encode_classification
@@ -83,20 +83,20 @@ class TestTraining:
         }
         for setting, message in cases.items():
             with pytest.raises(RecipeError) as caught:
-                _ = open_parts(apply(learn_colors(colors), [setting])).task
+                _ = open_experiment(apply(learn_colors(colors), [setting])).task
             assert str(caught.value) == message
         with pytest.raises(
             RecipeError,
             match=r"Batch augmentation \(mixup, CutMix, random erasing, brightness, contrast\) is not supported for segmentation",
         ):
-            _ = open_parts(
+            _ = open_experiment(
                 dataclasses.replace(learn_colors(packed, regularize=MIXED), model=Model("unet:test_resnet", "none"))
             ).task
 
     def test_the_tutorials_network_is_for_its_size(self, colors):
         chosen = dataclasses.replace(learn_colors(colors), model=Model("cifar10-tutorial", "none"))
         with pytest.raises(RecipeError) as caught:
-            open_parts(chosen).model()
+            open_experiment(chosen).model()
 
         assert str(caught.value) == (
             "augment.crop: expected 24 x 24, which cifar10-tutorial is made for, found 32 x 32. Use --crop 24 24."
@@ -113,7 +113,7 @@ class TestTraining:
         )
 
     def test_a_label_outside_the_classes_is_named(self, colors):
-        prepare = open_parts(learn_colors(colors)).task.prepare(train=False)
+        prepare = open_experiment(learn_colors(colors)).task.prepare(train=False)
         record = Record(
             "s#1", encode_classification(ClassificationRecord(miniatures.make_image(), 3, "a", "jpeg", 24, 32))
         )

@@ -7,7 +7,7 @@ from support.commands import call
 from support.deeplab import learn_deeplab
 from support.training import Stop, recipe, state
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.errors import RecipeError
 from penstock.settings import DeepLabConfig
 from penstock.training import resume, train
@@ -41,7 +41,7 @@ def test_its_settings_are_refused_for_other_networks(packed):
         chosen, model=dataclasses.replace(chosen.model, deeplab=DeepLabConfig(output_stride=8, merge="average"))
     )
     with pytest.raises(RecipeError) as caught:
-        _ = open_parts(other).task
+        _ = open_experiment(other).task
 
     assert str(caught.value) == (
         "model.deeplab: expected no such settings, as only deeplab:BACKBONE has them, found output_stride, merge, for "

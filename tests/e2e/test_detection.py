@@ -13,12 +13,12 @@ from support.commands import call
 from support.datasets import learn_squares
 from support.training import Stop, state, stops
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.errors import RecipeError
 from penstock.images import drawing, geometry
-from penstock.inference import Trained
+from penstock.inference import TrainedModel
 from penstock.models import build_detector
 from penstock.settings import Objective
 from penstock.tasks import ReadyModel
@@ -35,7 +35,7 @@ def predicted(monkeypatch, boxes, scores, labels):
         arrays = np.array(boxes, np.float32), np.array(scores, np.float32), np.array(labels)
         return BoxPrediction(pixels, *arrays, trained.parts.task.classes)
 
-    monkeypatch.setattr(Trained, "predict", predict)
+    monkeypatch.setattr(TrainedModel, "predict", predict)
 
 
 class TestTraining:
@@ -91,7 +91,7 @@ class TestTraining:
 
     @pytest.mark.parametrize("size", [(60, 80), (200, 130)])
     def test_boxes_of_predictions_are_in_pixels_of_the_image(self, squares, size):
-        task = open_parts(apply(learn_squares(squares), ["augment.resize_range=[120, 150]"])).task
+        task = open_experiment(apply(learn_squares(squares), ["augment.resize_range=[120, 150]"])).task
         seen = []
 
         class Whole(torch.nn.Module):
@@ -152,7 +152,7 @@ class TestTraining:
 
     def test_what_a_detector_cannot_do_is_refused(self, squares, tmp_path, capsys):
         with pytest.raises(RecipeError, match="A choice of losses is not supported for detection"):
-            _ = open_parts(dataclasses.replace(learn_squares(squares), loss=Objective(dice=1.0))).task
+            _ = open_experiment(dataclasses.replace(learn_squares(squares), loss=Objective(dice=1.0))).task
         with pytest.raises(RecipeError) as caught:
             build_detector("fasterrcnn:vit_tiny_patch16_224", 2, "none")
         assert str(caught.value) == (

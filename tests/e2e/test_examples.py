@@ -169,10 +169,10 @@ def test_a_loss_of_ones_own_weighs_what_is_said(packed, tmp_path):
 
 def by_hand(run, torch):
     """The first loss: the hinge by loops over pixels, of the network as it is initialised."""
-    from penstock.assembly import open_parts
+    from penstock.assembly import open_experiment
     from penstock.assembly.runs import run_recipe
 
-    parts = open_parts(run_recipe(run.path))
+    parts = open_experiment(run_recipe(run.path))
     network = parts.model()
     batch = next(parts.training_feed().batches())
     with torch.no_grad():

@@ -6,15 +6,15 @@ from safetensors.torch import load_file
 from support.training import Stop, recipe, state
 from torch import nn
 
-from penstock.assembly import open_parts
-from penstock.assembly.parts import freeze_backbone
+from penstock.assembly import open_experiment
+from penstock.assembly.experiment import freeze_backbone
 from penstock.errors import RecipeError
 from penstock.training import resume, train
 
 
 def test_frozen_norms_keep_their_statistics_and_learn_their_weights(packed, tmp_path):
     chosen = recipe(packed.folder, batch=2, freeze_bn=True)
-    before = open_parts(chosen).model().state_dict()
+    before = open_experiment(chosen).model().state_dict()
     run, _ = train(chosen, tmp_path)
     after = load_file(run.path / "checkpoints" / "last" / "model.safetensors")
     statistics = [name for name in before if "running_" in name]
@@ -26,7 +26,7 @@ def test_frozen_norms_keep_their_statistics_and_learn_their_weights(packed, tmp_
 
 def test_a_frozen_backbone_stays_as_it_is_and_all_else_learns(packed, tmp_path):
     chosen = recipe(packed.folder, steps=3, evaluate_every=3, freeze_backbone=True, ema_decay=0.0)
-    before = open_parts(chosen).model().state_dict()
+    before = open_experiment(chosen).model().state_dict()
     folder, _ = train(chosen, tmp_path / "whole")
     stopped, _ = train(chosen, tmp_path / "stopped", hooks=[Stop(2)])
     resume(stopped.path)

@@ -14,7 +14,7 @@ from support.processes import quiet
 from support.training import recipe, state
 
 import penstock
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +60,7 @@ def test_ranks_may_change_at_every_resume(packed, tmp_path):
     assert ranks(packed.folder, tmp_path, 3, "rename", 3)[0] != 0
     code, errors = ranks(packed.folder, tmp_path, 2)
     assert code == 0, errors
-    plan = open_parts(recipe(packed.folder)).plan
+    plan = open_experiment(recipe(packed.folder)).plan
 
     assert origins(only_run(tmp_path)) == [
         (k + 1, [plan.at(k * BATCH + i).origin for i in range(BATCH)]) for k in range(STEPS)

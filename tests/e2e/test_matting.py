@@ -9,7 +9,7 @@ from support.commands import call
 from support.datasets import disk
 from support.training import Stop, recipe, state, stops
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.datasets import FolderDataset
 from penstock.errors import RecipeError
@@ -73,7 +73,7 @@ def test_deeplabs_small_logits_and_scales_take_mattes(mattes, tmp_path):
 
 def test_other_losses_are_refused(mattes):
     with pytest.raises(RecipeError) as caught:
-        _ = open_parts(apply(learning(mattes), ["loss.dice=1"])).task
+        _ = open_experiment(apply(learning(mattes), ["loss.dice=1"])).task
 
     assert str(caught.value) == "A choice of losses is not supported for matting. Remove loss.dice."
 

@@ -14,7 +14,7 @@ from support.images import array_png
 from support.training import recipe
 
 from penstock import seeds
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.kinds.fields import SegmentationRecord, encode_segmentation
@@ -153,7 +153,7 @@ def test_masks_are_cropped_scaled_and_mirrored_with_their_images_by_nearest(maps
 
 def test_records_of_the_two_images_alone_are_trained_on_as_whole_ones(packed):
     """As other writers' files have them."""
-    prepare = open_parts(recipe(packed.folder)).task.prepare(train=False)
+    prepare = open_experiment(recipe(packed.folder)).task.prepare(train=False)
     (whole, *_) = records(packed, "train")
     fields = Fields(whole.payload, "x")
     keys = ("image/encoded", "image/segmentation/class/encoded")

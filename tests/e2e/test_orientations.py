@@ -15,7 +15,7 @@ from support import truth
 from support.commands import call
 
 import penstock as ps
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.kinds.fields import decode_detection
 from penstock.models.detection import Detector
 
@@ -29,7 +29,7 @@ def data(tmp_path_factory):
     root = tmp_path_factory.mktemp("turned")
     truth.yolo_outlines(root / "raw")
     for task in TASKS:
-        pack(inspect(root / "raw", how=How(task=task)), root / task)
+        pack(inspect(root / "raw", how=LayoutOptions(task=task)), root / task)
     return root
 
 

@@ -8,7 +8,7 @@ import torch
 from support.sessions import make_session
 from support.training import recipe
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.settings import Objective, Train
 
 
@@ -34,7 +34,7 @@ def test_accumulation_is_the_same_mathematics(packed, tmp_path, objective):
     """Without batch statistics, micro-batches give the gradients of the whole batch, up to rounding."""
     losses = {}
     for pieces in (1, 2, 3):
-        parts = open_parts(dataclasses.replace(recipe(packed.folder, accumulate=pieces), loss=objective))
+        parts = open_experiment(dataclasses.replace(recipe(packed.folder, accumulate=pieces), loss=objective))
         session = make_session(parts, tmp_path / str(pieces), Train(steps=1, accumulate=pieces), freeze=True)
         session.train()
         losses[pieces] = (session.loss, [p.grad.clone() for p in session.model.parameters() if p.grad is not None])

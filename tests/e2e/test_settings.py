@@ -15,7 +15,7 @@ from support.watching import Batches, Given, compare_losses
 from torch.nn import functional as F  # noqa: N812
 
 from penstock.config import apply
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.errors import RecipeError
 from penstock.session import CheckpointStore, Hook
 from penstock.settings import Data, Model
@@ -84,7 +84,7 @@ def test_patches_have_as_many_slices_as_the_recipe_says(tmp_path):
     from support.volumes import write_cases
 
     write_cases(tmp_path / "raw", 3)
-    dataset = pack(inspect(tmp_path / "raw", how=How("nifti-volumes")), tmp_path / "data")
+    dataset = pack(inspect(tmp_path / "raw", how=LayoutOptions("nifti-volumes")), tmp_path / "data")
     given = Batches()
     begun = dataclasses.replace(default_recipe("volumes"), data=Data(str(dataset.folder), validation=""))
     settings = ["augment.slices=16", "augment.crop=[32, 32]", "train.steps=1", "train.batch=1", "train.device=cpu"]

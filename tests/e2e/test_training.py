@@ -20,7 +20,7 @@ from support.watching import Given
 from torch.nn import functional
 from torch.nn import functional as F  # noqa: N812
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import apply, dump, load
 from penstock.datasets import inspect, pack
 from penstock.errors import NonFiniteError, SchemaError
@@ -49,7 +49,7 @@ class TestTraining:
         looks = Looks()
         chosen = apply(recipe(packed.folder, steps=2, evaluate_every=2), [f"loss.{setting}"])
         train(chosen, tmp_path, hooks=[looks])
-        task = open_parts(chosen).task
+        task = open_experiment(chosen).task
         weight = torch.tensor([0.1, 1.0, 2.0, 3.0, 4.0, 0.5]) if "weights" in setting else None
         for batch, model, loss in zip(looks.batches, looks.models, looks.losses, strict=True):
             logits, mask = model.train()(task.inputs(batch)), batch["mask"].long()
@@ -109,7 +109,7 @@ class TestTraining:
 
         fewer = dataclasses.replace(packed.description, classes=packed.description.classes[:2])
         data = dataclasses.replace(packed, description=dataclasses.replace(fewer, content=""))
-        feed = dataclasses.replace(open_parts(recipe(packed.folder)), dataset=data).training_feed()
+        feed = dataclasses.replace(open_experiment(recipe(packed.folder)), dataset=data).training_feed()
         with (
             pytest.raises(
                 LabelError, match=r"^train-\d+-of-\d+\.tfrecord#\d+ \(mask\): expected class ids from 0 to 1"
@@ -348,7 +348,7 @@ def test_what_is_random_inside_a_model_follows_from_seed_and_step(packed, tmp_pa
 def test_initial_weights_follow_from_the_seed(packed):
     def begun(seed):
         torch.rand(seed + 1)  # whatever was drawn before
-        return open_parts(dataclasses.replace(recipe(packed.folder), seed=seed)).model().state_dict()
+        return open_experiment(dataclasses.replace(recipe(packed.folder), seed=seed)).model().state_dict()
 
     one, again, other = begun(3), begun(3), begun(4)
 
@@ -373,7 +373,7 @@ class Drawn:
 def test_augmentation_follows_from_seed_and_position(packed):
     from penstock.seeds import Generator
 
-    feed = dataclasses.replace(open_parts(recipe(packed.folder)).training_feed(), prepare=Drawn())
+    feed = dataclasses.replace(open_experiment(recipe(packed.folder)).training_feed(), prepare=Drawn())
     batches = feed.batches()
     found = [value for _ in range(3) for value in next(batches).tensors["drawn"].tolist()]
     batches.close()
@@ -382,7 +382,7 @@ def test_augmentation_follows_from_seed_and_position(packed):
 
 
 def test_a_training_is_shuffled_anew_in_every_epoch_and_by_its_seed(packed):
-    plans = [open_parts(dataclasses.replace(recipe(packed.folder), seed=seed)).plan for seed in (3, 4)]
+    plans = [open_experiment(dataclasses.replace(recipe(packed.folder), seed=seed)).plan for seed in (3, 4)]
     epochs = [[plan.at(21 * epoch + place) for place in range(21)] for plan in plans for epoch in range(3)]
 
     assert len({tuple(sorted(epoch)) for epoch in epochs}) == 1

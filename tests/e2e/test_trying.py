@@ -10,7 +10,7 @@ from support.commands import call
 from support.training import recipe, state, stops
 
 import penstock as ps
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import toml
 from penstock.datasets import FolderDataset
 from penstock.errors import RecipeError
@@ -108,7 +108,7 @@ def scripted(monkeypatch, values):
     from penstock.session import best
 
     left = iter(values)
-    monkeypatch.setattr(best.Deciding, "value", lambda self, scores: next(left))
+    monkeypatch.setattr(best.BestMetric, "value", lambda self, scores: next(left))
 
 
 class TestPatience:
@@ -159,7 +159,7 @@ class TestLimit:
         folder, _ = train(dataclasses.replace(plain, data=dataclasses.replace(plain.data, limit=3)), tmp_path)
         seen = origins(folder.path)
         assert (len(seen), len(set(seen))) == (18, 3)
-        parts = open_parts(settings(folder.path))
+        parts = open_experiment(settings(folder.path))
         assert len(parts.evaluation("val", whole=False)[1].plan) == 3
         assert len(parts.evaluation("val")[1].plan) == FolderDataset.open(packed.folder).split("val").records
 
@@ -184,7 +184,7 @@ class TestLimit:
         code, _, err = call("train", packed.folder, *SMALL, *words, capsys=capsys)
         assert code == 0, err
         (run,) = tmp_path.iterdir()
-        parts = open_parts(settings(run))
+        parts = open_experiment(settings(run))
         _, feed = parts.evaluation("train", whole=False)
         assert feed.plan.snapshot == parts.plan.snapshot
         assert len(feed.plan) == 2

@@ -11,7 +11,7 @@ from support.commands import call
 from support.datasets import records
 from support.volumes import MODALITIES, brats, nibabel, stored, volume_scene, write_cases, write_series, write_volume
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import apply, load
 from penstock.datasets import FolderDataset, inspect
 from penstock.errors import DatasetError, RecipeError
@@ -51,7 +51,7 @@ def test_four_modalities_go_through_training_and_back(tmp_path, capsys):
     code, out, _ = call("export", run, "-o", tmp_path / "model.pt2", capsys=capsys)
     assert (code, "image, uint8 (n, 32, 32, 4); gives" in out) == (0, True)
     with pytest.raises(RecipeError, match=r"augment.jitter: expected nothing: images of 4 channels have no colours"):
-        _ = open_parts(apply(load(run / "recipe.toml"), ["augment.jitter.brightness=0.2"])).task
+        _ = open_experiment(apply(load(run / "recipe.toml"), ["augment.jitter.brightness=0.2"])).task
     for number in range(2):
         found = nibabel.load(tmp_path / f"out/c{number}.nii.gz")
         like = nibabel.load(tmp_path / f"raw/val/c{number}/c{number}_t2.nii.gz")

@@ -8,7 +8,7 @@ from support.commands import call
 from support.training import Stop, state, stops
 from support.volumes import HOW, brats, learn_volumes, stored, volume_record, volume_scene, write_cases, write_volume
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.datasets import FolderDataset, inspect, pack
 from penstock.errors import DatasetError, RecipeError, SchemaError
@@ -87,7 +87,7 @@ def test_it_learns(tmp_path):
     dataset = pack(inspect(tmp_path / "raw", how=HOW).divided(0.34), tmp_path / "data")
     chosen = apply(learn_volumes(dataset, steps=100, evaluate_every=100, save_every=100), ["augment.flip=0"])
     folder, _ = train(chosen, tmp_path / "runs")
-    parts = open_parts(learn_volumes(dataset))
+    parts = open_experiment(learn_volumes(dataset))
     lines = (folder.path / "metrics.jsonl").read_text().splitlines()
 
     assert isinstance(parts.task, Volumes)
@@ -102,7 +102,7 @@ def test_each_split_is_evaluated_at_its_own_size(tmp_path):
         write_volume(tmp_path / f"raw/images/{split}/c.nii.gz", stored(voxels, "RAS"))
         write_volume(tmp_path / f"raw/labels/{split}/c.nii.gz", stored(labels, "RAS"))
     dataset = pack(inspect(tmp_path / "raw", how=HOW), tmp_path / "data")
-    parts = open_parts(learn_volumes(dataset))
+    parts = open_experiment(learn_volumes(dataset))
 
     assert parts.evaluation("train")[0].canvas == (9, 15, 12)
     assert parts.evaluation("val")[0].canvas == (13, 11, 14)
@@ -136,7 +136,7 @@ class TestMistakes:
     def test_augmentation_that_volumes_do_not_have(self, whole_volumes):
         chosen = apply(learn_volumes(whole_volumes), ["augment.rotate=10", "augment.view.scale=[1, 2]"])
         with pytest.raises(RecipeError) as caught:
-            _ = open_parts(chosen).task
+            _ = open_experiment(chosen).task
 
         assert str(caught.value) == (
             "Augmentation beyond crop, slices and flip is not supported for volumes. Remove augment.view, augment.rotate."
@@ -144,7 +144,7 @@ class TestMistakes:
 
     def test_weights_of_others(self, whole_volumes):
         with pytest.raises(RecipeError) as caught:
-            _ = open_parts(apply(learn_volumes(whole_volumes), ['model.weights="pretrained"'])).task
+            _ = open_experiment(apply(learn_volumes(whole_volumes), ['model.weights="pretrained"'])).task
 
         assert str(caught.value) == ("A pretrained backbone is not supported for volumes. Remove model.weights.")
 

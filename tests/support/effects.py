@@ -198,7 +198,7 @@ EFFECTS: dict[str, Effect | Elsewhere] = {
     "train.stall_timeout": Elsewhere("e2e/test_stalling.py"),
     "train.retries": Elsewhere("e2e/test_retrying.py"),
     "train.log_every": Effect("1", LOG),
-    "train.metrics": Elsewhere("unit/session/test_own_metrics.py"),
+    "train.metrics": Elsewhere("unit/session/test_custom_metrics.py"),
     "train.best_metric": Elsewhere("unit/session/test_best.py"),
     "train.log_origins": Effect("true", LOG),
 }  # fmt: skip

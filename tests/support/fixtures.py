@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 import pytest
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.datasets.download import Archive
 from penstock.training import train
 from support import miniatures
@@ -104,7 +104,7 @@ def instances(tmp_path_factory):
         miniatures.write(root / f"{split}/p{number}.png", cv2.imencode(".png", pixels)[1].tobytes())
         tree = {"version": "5", "shapes": shapes, "imagePath": f"p{number}.png", "imageHeight": 72, "imageWidth": 88}
         miniatures.write(root / f"{split}/p{number}.json", json.dumps(tree))
-    return pack(inspect(root, how=How(task="instances")), root.parent / "data")
+    return pack(inspect(root, how=LayoutOptions(task="instances")), root.parent / "data")
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from penstock.datasets import FolderDataset, How, inspect, pack
+from penstock.datasets import FolderDataset, LayoutOptions, inspect, pack
 from penstock.errors import DatasetError
 from penstock.kinds.fields import decode_detection
 from support import miniatures
@@ -25,7 +25,7 @@ def names_of(root, decode, split="train"):
 
 def notes(folder, layout=""):
     """The notes on a folder that has no problems."""
-    found = inspect(folder, how=How(layout))
+    found = inspect(folder, how=LayoutOptions(layout))
     assert not found.fatal, found.fatal
     return [problem.message for problem in found.problems]
 
@@ -46,7 +46,7 @@ def boxes(root, split="train"):
 def words(folder, how=None, **options):
     """What is said of a folder: its fatal problems, or the error."""
     try:
-        found = inspect(folder, how=how or How(), **options)
+        found = inspect(folder, how=how or LayoutOptions(), **options)
     except DatasetError as error:
         return [str(error)]
     return [problem.message for problem in found.fatal]
@@ -64,4 +64,4 @@ def changed_coco(root, change, split="train2017"):
 
 def pack_miniature(name, tmp_path, how=None, **options):
     miniatures.MINIATURES[name](tmp_path / "raw", **options)
-    return pack(inspect(tmp_path / "raw", how=how or How()), tmp_path / "data")
+    return pack(inspect(tmp_path / "raw", how=how or LayoutOptions()), tmp_path / "data")

@@ -11,7 +11,7 @@ from torch import nn
 
 from penstock.feed import Batch
 from penstock.ranks import Ranks
-from penstock.session import Attached, CheckpointStore, Hook, Learner, Saver, Session, Steps
+from penstock.session import CheckpointStore, Hook, HookList, Learner, Saver, Session, Steps
 from penstock.settings import Train
 from penstock.settings.optimizer import SGD
 from penstock.settings.schedules import Constant
@@ -150,7 +150,7 @@ def session(folder, steps=6, feed=None, hooks=(), spec=SPEC, ranks=None, evaluat
     ranks, store = ranks or Ranks(), CheckpointStore(folder, keep)
     learner = Learner.of(task.model(), options=Train(steps=steps, **options), optimizer=spec, ranks=ranks, device=CPU)
     made = Session(
-        task, learner, feed or Numbers(), saver=Saver(store, ranks, CPU), attached=Attached(tuple(hooks)),
+        task, learner, feed or Numbers(), saver=Saver(store, ranks, CPU), attached=HookList(tuple(hooks)),
         evaluate=evaluate, follow=follow,
     )  # fmt: skip
     made.restore(store.load())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from penstock.ranks import Ranks
-from penstock.session import Attached, CheckpointStore, Learner, Saver, Session
+from penstock.session import CheckpointStore, HookList, Learner, Saver, Session
 from penstock.settings.optimizer import SGD
 
 
@@ -22,6 +22,6 @@ def make_session(parts, folder, options, hooks=(), *, freeze=False, evaluate=Non
         Learner.of(model, options=options, optimizer=SGD(), ranks=ranks, device=device),
         parts.training_feed(),
         saver=Saver(CheckpointStore(folder), ranks, device),
-        attached=Attached(tuple(hooks)),
+        attached=HookList(tuple(hooks)),
         evaluate=evaluate,
     )

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from penstock.config import apply
-from penstock.datasets import How
+from penstock.datasets import LayoutOptions
 from penstock.images.codecs import encode_mask, encode_png
 from penstock.kinds.fields import SegmentationRecord, encode_segmentation
 from penstock.settings import Data
 from penstock.values import Record
 from support.defaults import default_recipe
 
-HOW = How("nifti-volumes")
+HOW = LayoutOptions("nifti-volumes")
 
 
 def learn_volumes(dataset, **changes):

@@ -144,10 +144,10 @@ class Split:
         given = {"data.path": self.dataset.path, "data.train": self.name, "train.batch": batch, "seed": seed}
         if crop:
             given["augment.crop"] = crop
-        from penstock.assembly import chosen_shuffle, open_parts, resolve_settings  # noqa: PLC0415 - with PyTorch
+        from penstock.assembly import chosen_shuffle, open_experiment, resolve_settings  # noqa: PLC0415 - with PyTorch
 
         recipe = resolve_settings({**given, "model.weights": "none", **(settings or {})}).recipe
-        feed = open_parts(chosen_shuffle(recipe)).training_feed(Share(rank, world_size))
+        feed = open_experiment(chosen_shuffle(recipe)).training_feed(Share(rank, world_size))
         return feed if augment else replace(feed, augment=False)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.samples import Sheet
-from penstock.assembly import chosen_shuffle, notes, open_parts, resolve_settings, settings_in
+from penstock.assembly import chosen_shuffle, notes, open_experiment, resolve_settings, settings_in
 from penstock.config.toml import over
 from penstock.report.sheets import encode, records_sheet, samples_sheet
 from penstock.settings import Follow
@@ -28,6 +28,6 @@ def samples(dataset: str, split: str, count: int, seed: int, recipe: str | Path,
     given, _ = over(settings_in(Path(recipe)) if recipe else {}, settings)
     asked = {"data.path": dataset, "data.train": split, "follow.on": False, **({"seed": seed} if seed else {})}
     chosen = chosen_shuffle(resolve_settings({**given, **asked}).recipe)
-    parts = open_parts(replace(chosen, follow=Follow()))
+    parts = open_experiment(replace(chosen, follow=Follow()))
     pixels, origins = samples_sheet(parts.task, parts.training_feed(), range(count))
     return Sheet(encode(pixels), tuple(origins), tuple(notes(parts)))

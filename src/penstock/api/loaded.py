@@ -62,7 +62,7 @@ class LoadedModel:
         trained: the model with what it was trained for.
     """
 
-    trained: inference.Trained
+    trained: inference.TrainedModel
 
     def __repr__(self) -> str:
         name, task = self.trained.parts.recipe.model.name, self.trained.parts.task.kind.name

@@ -218,10 +218,10 @@ def _check_options(threads: int, options: RawOptions) -> None:
         check_numbers(mapping=(new, 0, _BYTE))
 
 
-def how_of(**options: Unpack[RawOptions]) -> datasets.How:
+def how_of(**options: Unpack[RawOptions]) -> datasets.LayoutOptions:
     """How a folder is to be read."""
-    known = {each.name for each in fields(datasets.How)}
-    return datasets.How(**{name: value for name, value in options.items() if name in known})  # type: ignore[arg-type]
+    known = {each.name for each in fields(datasets.LayoutOptions)}
+    return datasets.LayoutOptions(**{name: value for name, value in options.items() if name in known})  # type: ignore[arg-type]
 
 
 def labels_of(**options: Unpack[RawOptions]) -> Labels:

@@ -1,6 +1,6 @@
 """What a recipe or a run folder names, opened: dataset, task, plan, feeds, model.
 
-parts.py   a recipe to a dataset, a task, feeds and a model
+experiment.py a recipe to a dataset, a task, feeds and a model
 run_data.py   data.json: what a run's data was, exactly
 epochs.py  epochs to steps
 sizing.py  defaults that follow from the data
@@ -16,7 +16,7 @@ published.py  defaults that follow from published weights
 
 from penstock.assembly.advising import Advice, advise
 from penstock.assembly.epochs import steps_of
-from penstock.assembly.parts import Parts, chosen_shuffle, notes, open_parts
+from penstock.assembly.experiment import Experiment, chosen_shuffle, notes, open_experiment
 from penstock.assembly.presets import resolve
 from penstock.assembly.reference import explained
 from penstock.assembly.resolving import resolve_settings, settings_of_file
@@ -25,13 +25,13 @@ from penstock.assembly.trusting import settings_in, trust
 
 __all__ = [
     "Advice",
-    "Parts",
+    "Experiment",
     "advise",
     "chosen_shuffle",
     "explained",
     "load_checkpoint",
     "notes",
-    "open_parts",
+    "open_experiment",
     "open_run",
     "resolve",
     "resolve_settings",

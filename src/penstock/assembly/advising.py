@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock import devices
-from penstock.assembly.parts import open_dataset
+from penstock.assembly.experiment import open_dataset
 from penstock.assembly.sizing import ORIGIN
 from penstock.models import pretrained
 from penstock.models.segmentation import STRIDE

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.assembly.epochs import with_steps
-from penstock.assembly.parts import open_dataset
+from penstock.assembly.experiment import open_dataset
 from penstock.assembly.presets import Resolved, resolve
 from penstock.assembly.published import with_published_decoder
 from penstock.assembly.runs import run_recipe

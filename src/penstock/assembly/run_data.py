@@ -11,7 +11,7 @@ import msgspec
 from penstock.datasets import About
 from penstock.datasets.description import Description, check_task
 from penstock.datasets.listing import is_plain
-from penstock.datasets.topics import Known
+from penstock.datasets.topics import TopicState
 from penstock.errors import RunError
 from penstock.order import Stage
 from penstock.values import Partition, Snapshot
@@ -38,7 +38,7 @@ class RunData:
 
     content: str
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
-    known: Known | None = None
+    known: TopicState | None = None
     stages: tuple[Stage, ...] = ()
     described: Description | None = None
 
@@ -81,7 +81,7 @@ def run_data_of(stored: Mapping[str, Any], where: str) -> RunData:
         stages = stages_of(stored["stages"]) if "stages" in stored else ()
         known = dict(stored.get("known", {}))
         records = known.pop("records", 0)
-        about = Known(msgspec.convert(known, About), records) if known else None
+        about = TopicState(msgspec.convert(known, About), records) if known else None
         described = msgspec.convert(stored["described"], Description) if "described" in stored else None
         return RunData(str(stored["content"]), snapshots, about, stages, described)
     except (TypeError, KeyError, AttributeError, IndexError, ValueError) as error:

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from penstock.assembly.parts import Parts, check_data, open_parts, without_weights
+from penstock.assembly.experiment import Experiment, check_data, open_experiment, without_weights
 from penstock.assembly.run_data import read_run_data
 from penstock.assembly.trusting import check_run
 from penstock.config import toml
 from penstock.config.places import places, with_places
-from penstock.custom import Place, carried
+from penstock.custom import ImportPath, carried
 from penstock.datasets import FolderDataset
 from penstock.errors import RunError
 from penstock.runs import RunFolder
@@ -62,17 +62,17 @@ def _check_version(path: Path) -> None:
 def kept_recipe(recipe: Recipe, path: Path) -> Recipe:
     """A recipe as a run keeps it: the files of its places are copied into the run, and named from there."""
 
-    def copied(setting: str, place: Place) -> Place:
+    def copied(setting: str, place: ImportPath) -> ImportPath:
         inside = Path(place.source)
         if place.is_file and inside.is_relative_to(path.resolve()):
-            return Place(str(inside.relative_to(path.resolve())), place.name)
+            return ImportPath(str(inside.relative_to(path.resolve())), place.name)
         kept = carried.keep(place, setting, path)
         return kept if place.is_file else place
 
     return with_places(recipe, copied)
 
 
-def open_run(path: Path, data: str = "") -> Parts:
+def open_run(path: Path, data: str = "") -> Experiment:
     """A run's recipe, with its dataset opened.
 
     Args:
@@ -86,7 +86,7 @@ def open_run(path: Path, data: str = "") -> Parts:
     run_data, recipe = read_run_data(folder), _recipe(path)
     if data:
         recipe = replace(recipe, data=replace(recipe.data, path=data))
-    parts = open_parts(recipe, run_data)
+    parts = open_experiment(recipe, run_data)
     check_data(parts, run_data, str(path))
     return parts
 
@@ -95,11 +95,11 @@ def _recipe(path: Path) -> Recipe:
     return without_weights(run_recipe(path))
 
 
-def described_run(path: Path) -> Parts:
+def described_run(path: Path) -> Experiment:
     """A run's recipe with what it keeps of its dataset, which may be gone; runs of before keep nothing."""
     run_data, recipe = read_run_data(RunFolder.open(path)), _recipe(path)
     return (
-        Parts(recipe, FolderDataset(Path(recipe.data.path), run_data.described))
+        Experiment(recipe, FolderDataset(Path(recipe.data.path), run_data.described))
         if run_data.described
         else open_run(path)
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from penstock.custom import Place
+    from penstock.custom import ImportPath
 
 _RECIPE = "recipe.toml"
 _SETTINGS = "settings.json"
@@ -39,7 +39,7 @@ def trust(path: Path) -> None:
         trusted.remember(*map(trusted.module, named))
 
 
-def check_run(path: Path, named: Iterable[tuple[str, Place]], recipe: Path) -> None:
+def check_run(path: Path, named: Iterable[tuple[str, ImportPath]], recipe: Path) -> None:
     """Whether the custom parts that a run names may be imported: files of its code/, and installed objects.
 
     Args:

@@ -8,7 +8,7 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.custom import place_of
+from penstock.custom import import_path_of
 from penstock.settings import Recipe
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def member_named(kind: Any, name: Any) -> type | None:
     named = {name_of(each): each for each in members(kind)}
     if not isinstance(name, str) or not name:
         return None
-    return named.get(name) or (named.get("") if place_of(name) else None)
+    return named.get(name) or (named.get("") if import_path_of(name) else None)
 
 
 def default_of(kind: type, name: str) -> Any:

@@ -11,7 +11,7 @@ import msgspec
 
 from penstock.config import toml
 from penstock.config.members import flat
-from penstock.custom import Place, place_of
+from penstock.custom import ImportPath, import_path_of
 from penstock.datasets import locate
 from penstock.errors import RecipeError
 
@@ -24,21 +24,21 @@ SINGLE = ("task", "model.name", "loss.custom", "optimizer.name")
 LISTS = ("train.metrics", "hooks")
 
 
-def places(recipe: Recipe) -> Iterator[tuple[str, Place]]:
+def places(recipe: Recipe) -> Iterator[tuple[str, ImportPath]]:
     """The places that a recipe names, each with its setting."""
     return places_in(flat(msgspec.to_builtins(recipe)))
 
 
-def places_in(settings: Mapping[str, Any]) -> Iterator[tuple[str, Place]]:
+def places_in(settings: Mapping[str, Any]) -> Iterator[tuple[str, ImportPath]]:
     """The places that some settings name, each with its setting."""
     for key in (*SINGLE, *LISTS):
         value = settings.get(key, "")
         for entry in value if isinstance(value, (list, tuple)) else [value]:
-            if isinstance(entry, (str, dict)) and (place := place_of(_name(entry))):
+            if isinstance(entry, (str, dict)) and (place := import_path_of(_name(entry))):
                 yield key, place
 
 
-def with_places(recipe: Recipe, change: Callable[[str, Place], Place]) -> Recipe:
+def with_places(recipe: Recipe, change: Callable[[str, ImportPath], ImportPath]) -> Recipe:
     """The recipe with its places changed; `change` is given the setting and the place."""
     values = {key: toml.value_of(recipe, key) for key in (*SINGLE, *LISTS)}
     changed = {key: _changed(key, value, partial(change, key)) for key, value in values.items()}
@@ -67,9 +67,9 @@ def located(key: str, value: Any, folder: Any) -> Any:
     return _changed(key, value, lambda place: place.beside(folder))
 
 
-def _changed(key: str, value: Any, change: Callable[[Place], Place]) -> Any:
+def _changed(key: str, value: Any, change: Callable[[ImportPath], ImportPath]) -> Any:
     def changed(text: str) -> str:
-        place = place_of(text)
+        place = import_path_of(text)
         return str(change(place)) if place else text
 
     if key in SINGLE:

@@ -6,12 +6,21 @@ calling.py    custom objects looked at and called
 carried.py    the custom code that a run or a dataset carries below code/: copies of the files that settings name
 importing.py  Python files as modules
 loading.py    custom objects by their places
-place.py      where a custom object is
+import_path.py where a custom object is
 trust.py      what this user lets Penstock execute
 """
 
 from penstock.custom.calling import arguments_for, call, check_arguments, refuse_unknown
+from penstock.custom.import_path import ImportPath, import_path_of
 from penstock.custom.loading import load, load_admitted
-from penstock.custom.place import Place, place_of
 
-__all__ = ["Place", "arguments_for", "call", "check_arguments", "load", "load_admitted", "place_of", "refuse_unknown"]
+__all__ = [
+    "ImportPath",
+    "arguments_for",
+    "call",
+    "check_arguments",
+    "import_path_of",
+    "load",
+    "load_admitted",
+    "refuse_unknown",
+]

@@ -11,10 +11,10 @@ from penstock.errors import RecipeError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.custom.place import Place
+    from penstock.custom.import_path import ImportPath
 
 
-def call(found: Any, place: Place, setting: str, offered: Mapping[str, Any]) -> Any:
+def call(found: Any, place: ImportPath, setting: str, offered: Mapping[str, Any]) -> Any:
     """Call a custom factory with those of the offered keyword arguments that it takes.
 
     Raises:
@@ -23,7 +23,7 @@ def call(found: Any, place: Place, setting: str, offered: Mapping[str, Any]) -> 
     return found(**arguments_for(found, place, setting, offered))
 
 
-def arguments_for(found: Any, place: Place, setting: str, offered: Mapping[str, Any]) -> dict[str, Any]:
+def arguments_for(found: Any, place: ImportPath, setting: str, offered: Mapping[str, Any]) -> dict[str, Any]:
     """Those of the offered keyword arguments that a custom factory takes.
 
     Raises:
@@ -51,7 +51,7 @@ def arguments_for(found: Any, place: Place, setting: str, offered: Mapping[str, 
     return given
 
 
-def check_arguments(found: Any, place: Place, setting: str, arguments: Sequence[str]) -> None:
+def check_arguments(found: Any, place: ImportPath, setting: str, arguments: Sequence[str]) -> None:
     """A custom function must take these positional arguments.
 
     Raises:
@@ -106,7 +106,7 @@ def _without_default(missing: Sequence[str]) -> str:
 
 
 def refuse_unknown(
-    found: Any, place: Place, setting: str, given: Mapping[str, Any], supplied: Sequence[str] = ()
+    found: Any, place: ImportPath, setting: str, given: Mapping[str, Any], supplied: Sequence[str] = ()
 ) -> None:
     """Settings that a custom factory has no parameters for are refused.
 

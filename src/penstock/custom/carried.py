@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock import files
 from penstock.custom import loading, trust
+from penstock.custom.import_path import ImportPath
 from penstock.custom.importing import Listed
-from penstock.custom.place import Place
 from penstock.errors import RunError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FOLDER: Final = "code"
 
 
-def keep(place: Place, setting: str, folder: Path) -> Place:
+def keep(place: ImportPath, setting: str, folder: Path) -> ImportPath:
     """Copy the file of a place, and what it imports from beside it, into a folder, and trust them.
 
     Args:
@@ -49,7 +49,7 @@ def keep(place: Place, setting: str, folder: Path) -> Place:
         copy.parent.mkdir(parents=True, exist_ok=True)
         files.write_atomically(copy, data)
     trust.remember(*map(loading.digest, sources.values()), *([] if place.is_file else [trust.module(place)]))
-    return Place(f"{FOLDER}/{next(iter(sources))}", place.name)
+    return ImportPath(f"{FOLDER}/{next(iter(sources))}", place.name)
 
 
 def digests(folder: Path) -> dict[str, str]:

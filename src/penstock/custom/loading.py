@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
 
+    from penstock.custom.import_path import ImportPath
     from penstock.custom.importing import Sources
-    from penstock.custom.place import Place
 
 _PREFIX: Final = "penstock_custom_"
 
@@ -42,7 +42,7 @@ def admit(listed: Listed) -> None:
     _ADMITTED[listed.folder] = listed
 
 
-def load(place: Place, setting: str) -> Any:
+def load(place: ImportPath, setting: str) -> Any:
     """The object at a place.
 
     Args:
@@ -67,7 +67,7 @@ def load(place: Place, setting: str) -> Any:
     return getattr(module, place.name)
 
 
-def load_admitted(folder: Path, place: Place, setting: str) -> Any:
+def load_admitted(folder: Path, place: ImportPath, setting: str) -> Any:
     """The object at a place of a folder whose code was checked.
 
     Args:
@@ -89,7 +89,7 @@ def load_admitted(folder: Path, place: Place, setting: str) -> Any:
     return load(found, setting)
 
 
-def sources(place: Place, setting: str) -> dict[str, bytes]:
+def sources(place: ImportPath, setting: str) -> dict[str, bytes]:
     """The files that a place's object is made of, by their paths from the first one's folder: that of the object, and
     those beside it that it imports.
 
@@ -107,7 +107,7 @@ def digest(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def _file(place: Place, setting: str) -> _Loaded:
+def _file(place: ImportPath, setting: str) -> _Loaded:
     path = Path(place.source).resolve()
     within = next((_ADMITTED[folder] for folder in path.parents if folder in _ADMITTED), None)
     sources: Sources = within or Beside(path.parent)
@@ -128,7 +128,7 @@ def _file(place: Place, setting: str) -> _Loaded:
     return _LOADED[key]
 
 
-def _installed(place: Place, setting: str) -> ModuleType:
+def _installed(place: ImportPath, setting: str) -> ModuleType:
     try:
         return importlib.import_module(place.source)
     except ModuleNotFoundError as error:
@@ -144,7 +144,7 @@ def _installed(place: Place, setting: str) -> ModuleType:
         raise _failed(error, Path(place.source), setting, place) from error
 
 
-def _failed(error: Exception, path: Path, setting: str, place: Place) -> RecipeError:
+def _failed(error: Exception, path: Path, setting: str, place: ImportPath) -> RecipeError:
     """The error for a file that fails when it is run, with the line in it that did."""
     ending = str(path) if place.is_file else os.path.join(*place.source.split(".")) + ".py"  # noqa: PTH118 - as frames have it
     frames = traceback.extract_tb(error.__traceback__)

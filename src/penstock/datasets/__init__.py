@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from penstock.datasets.description import FolderDataset
     from penstock.datasets.inspection import Inspection, inspect
     from penstock.datasets.layout import Layout
-    from penstock.datasets.layouts import How
+    from penstock.datasets.layouts import LayoutOptions
     from penstock.datasets.locations import Dataset, locate
     from penstock.datasets.packing import PackOptions, pack
     from penstock.datasets.publishing import Published, Publisher, publish
@@ -54,7 +54,7 @@ __getattr__ = names_of(
         "penstock.datasets.description": ("FolderDataset",),
         "penstock.datasets.inspection": ("Inspection", "inspect"),
         "penstock.datasets.layout": ("Layout",),
-        "penstock.datasets.layouts": ("How",),
+        "penstock.datasets.layouts": ("LayoutOptions",),
         "penstock.datasets.locations": ("Dataset", "locate"),
         "penstock.datasets.packing": ("PackOptions", "pack"),
         "penstock.datasets.publishing": ("Published", "Publisher", "publish"),
@@ -70,9 +70,9 @@ __all__ = [
     "About",
     "Dataset",
     "FolderDataset",
-    "How",
     "Inspection",
     "Layout",
+    "LayoutOptions",
     "PackOptions",
     "Published",
     "Publisher",

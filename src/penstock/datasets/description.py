@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from penstock import files
-from penstock.custom import carried, place_of
+from penstock.custom import carried, import_path_of
 from penstock.datasets.bounds import Bits, Channels, Count, LabelId, Side  # noqa: TC001 - msgspec needs them
 from penstock.datasets.class_lists import check_letters
 from penstock.datasets.listing import PACKED, is_plain
@@ -158,7 +158,7 @@ class Description:
         Raises:
             DatasetError: its code is elsewhere: topics carry none.
         """
-        place = place_of(self.task)
+        place = import_path_of(self.task)
         if place and not self.home:
             raise DatasetError(
                 "task",
@@ -198,7 +198,7 @@ def check_task(task: str, where: str, code: Mapping[str, str]) -> None:
     Raises:
         DatasetError: it is none of `KINDS`.
     """
-    place = place_of(task)
+    place = import_path_of(task)
     if task not in KINDS and not (place and place.source in code):
         raise DatasetError(
             f"{where}: task",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from penstock import outputs
 from penstock.datasets import checks, class_lists, describing, duplicates, layouts, pixel_formats, validation
 from penstock.datasets.findings import Findings
-from penstock.datasets.layouts import How
+from penstock.datasets.layouts import LayoutOptions
 from penstock.errors import DatasetError
 from penstock.images import RGB, PixelFormat, codecs, single_threaded
 from penstock.kinds.base import NO_LABEL
@@ -143,7 +143,7 @@ def inspect(
     folder: Path,
     labels: Labels | None = None,
     *,
-    how: How = How(),  # noqa: B008 - frozen
+    how: LayoutOptions = LayoutOptions(),  # noqa: B008 - frozen
     threads: int = 4,
     progress: Callable[[int, int], None] = silent,
     on_layout: Callable[[Layout], None] | None = None,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.datasets.description import Description, Split
-    from penstock.datasets.topics import Known
+    from penstock.datasets.topics import TopicState
     from penstock.datasets.verification import Verdict
     from penstock.values import Snapshot
 
@@ -62,7 +62,7 @@ class Dataset(Protocol):
         ...
 
     @property
-    def first_record(self) -> Known | None:
+    def first_record(self) -> TopicState | None:
         """What the first record says, if nothing else describes the dataset."""
         ...
 
@@ -136,7 +136,7 @@ class Location:
         """The place, counted from a folder."""
         return Location(str(folder / self.uri))
 
-    def open(self, start: str = "", until: str = "", known: Known | None = None) -> Dataset:
+    def open(self, start: str = "", until: str = "", known: TopicState | None = None) -> Dataset:
         """The dataset that is there.
 
         Args:
@@ -184,7 +184,7 @@ class TopicLocation(Location):
         del folder
         return self
 
-    def open(self, start: str = "", until: str = "", known: Known | None = None) -> Dataset:
+    def open(self, start: str = "", until: str = "", known: TopicState | None = None) -> Dataset:
         """The dataset that is there."""
         return self._dataset(start, until, known)
 
@@ -192,7 +192,7 @@ class TopicLocation(Location):
         """Block and window that are chosen by the size of its records."""
         return self._dataset(start, until).shuffle(split)
 
-    def _dataset(self, start: str, until: str, known: Known | None = None) -> TopicDataset:
+    def _dataset(self, start: str, until: str, known: TopicState | None = None) -> TopicDataset:
         address = Address.parse(self.uri)
         return TopicDataset(address, parse_range(KafkaLog(address), start, until), known)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock import files, seeds
-from penstock.custom import Place, carried
+from penstock.custom import ImportPath, carried
 from penstock.datasets import describing
 from penstock.datasets.description import Description, FolderDataset, ShardInfo, Split
 from penstock.datasets.listing import JOURNAL, PACKED
@@ -231,10 +231,10 @@ def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
     return replace(description, content=description.digest())
 
 
-def _own_kind(found: Inspection) -> Place | None:
+def _own_kind(found: Inspection) -> ImportPath | None:
     """Where a kind of somebody's own is: its class may be gone from `sys.modules`, but its code knows its file."""
     kind = found.layout.task
-    return None if isinstance(kind, str) else Place(inspect.getfile(type(kind).check_item), type(kind).__name__)
+    return None if isinstance(kind, str) else ImportPath(inspect.getfile(type(kind).check_item), type(kind).__name__)
 
 
 def _original(labels: Labels) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.custom import place_of
+from penstock.custom import import_path_of
 from penstock.datasets.class_lists import check_letters
 from penstock.datasets.description import Description, Split, check_task
 from penstock.datasets.topic_format import ABOUT, About, parsed, topic_of
@@ -30,7 +30,7 @@ _BLOCK_BYTES: Final = 16 << 20
 _WINDOW_BYTES: Final = 64 << 20
 
 
-class Known(NamedTuple):
+class TopicState(NamedTuple):
     """What was found of a training split: what it holds, and the number of its offsets."""
 
     about: About
@@ -50,7 +50,7 @@ class TopicDataset:
 
     address: Address
     range: Range = Range()  # noqa: RUF009 - frozen
-    known: Known | None = None
+    known: TopicState | None = None
     open_log: Callable[[Address], Log] = KafkaLog
 
     @property
@@ -82,7 +82,9 @@ class TopicDataset:
         """
         about, records = self.known or (self._about("train"), len(self.source("train").snapshot()))
         check_letters(about.classes, self.folder)
-        if place_of(about.task) is None:  # records of a custom kind may be trained on with the task that has its code
+        if (
+            import_path_of(about.task) is None
+        ):  # those of a custom kind may be trained on with the task that has its code
             check_task(about.task, self.folder, {})
         state = hashlib.blake2b(
             "\n".join((about.task, *about.classes, str(about.ignore_label))).encode(), digest_size=16
@@ -191,10 +193,10 @@ class TopicDataset:
         )
 
     @property
-    def first_record(self) -> Known | None:
+    def first_record(self) -> TopicState | None:
         """What the first record says: it may be deleted before the run is resumed."""
         split = self.description.splits["train"]
-        return Known(About.of(self.description, split), split.records)
+        return TopicState(About.of(self.description, split), split.records)
 
     @cached_property
     def _sources(self) -> dict[str, KafkaSource]:

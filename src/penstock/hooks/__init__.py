@@ -15,7 +15,7 @@ tensorboard.py  a mirror of the metrics
 mlflow.py       another one
 wandb.py        another one
 drawn.py        a batch as an image grid
-own.py          hooks that a recipe names
+custom.py       hooks that a recipe names
 """
 
 from penstock.hooks.console import Console

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from penstock.session import Hook
-from penstock.session.best import Deciding, is_best
+from penstock.session.best import BestMetric, is_best
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +58,7 @@ class KeepBest(Hook):
         Raises:
             RecipeError: there is no such score.
         """
-        value = Deciding.of(session.task, self.metric).value(scores, "keep_best")
+        value = BestMetric.of(session.task, self.metric).value(scores, "keep_best")
         if is_best(value, self._best):
             self._best = (session.step, value)
             session.saver.mark(f"best-{self.metric}", session.step)

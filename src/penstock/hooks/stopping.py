@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.errors import RecipeError
 from penstock.progress import counted
 from penstock.session import Hook
-from penstock.session.best import Deciding
+from penstock.session.best import BestMetric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,7 +71,7 @@ class StopAtScore(Hook):
             RecipeError: there is no such score.
         """
         del loss
-        deciding = Deciding.of(session.task, self.metric or session.options.best_metric)
+        deciding = BestMetric.of(session.task, self.metric or session.options.best_metric)
         if deciding.value(scores, "stop_at_score") >= deciding.signed(self.score, scores):
             value = scores.summary()[deciding.name]
             session.request_stop(f"{deciding.name} is {value:.4g} (stop_at_score)")

@@ -15,7 +15,7 @@ worst.py       the samples of an evaluation that a model does worst on
 
 from penstock.inference.evaluation import Evaluation, evaluate_run, evaluation_name
 from penstock.inference.export import Exported, export, export_run
-from penstock.inference.model import Trained, load_model
+from penstock.inference.model import TrainedModel, load_model
 from penstock.inference.predict import predict_images
 from penstock.inference.volumes import PredictedVolumes, predict_volumes
 
@@ -23,7 +23,7 @@ __all__ = [
     "Evaluation",
     "Exported",
     "PredictedVolumes",
-    "Trained",
+    "TrainedModel",
     "evaluate_run",
     "evaluation_name",
     "export",

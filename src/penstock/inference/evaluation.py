@@ -16,7 +16,7 @@ from penstock.tasks.abilities import required
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.inference.model import Trained
+    from penstock.inference.model import TrainedModel
     from penstock.ranks import Ranks
     from penstock.tasks.scoring import Scores
 
@@ -49,7 +49,7 @@ class Evaluation:
         return self.scores.table()
 
 
-def evaluation_name(trained: Trained, split: str) -> str:
+def evaluation_name(trained: TrainedModel, split: str) -> str:
     """What the files of an evaluation are called."""
     window = trained.window.name if trained.window else ""
     return "-".join(filter(None, (split, f"{trained.step:08d}", trained.tta.name, window)))
@@ -57,7 +57,7 @@ def evaluation_name(trained: Trained, split: str) -> str:
 
 def evaluate_run(
     path: Path,
-    trained: Trained,
+    trained: TrainedModel,
     split: str = "",
     progress: Callable[[int, int], None] | None = None,
     *,

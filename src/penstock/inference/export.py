@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from penstock.images.geometry import Size
     from penstock.inference.comparing import Arrays, Comparison
-    from penstock.inference.model import Trained
+    from penstock.inference.model import TrainedModel
     from penstock.tasks import Exporter, Graph, Task
 
 SUFFIXES: Final = (".onnx", ".pt2", coreml.SUFFIX)
@@ -60,7 +60,7 @@ class Exported:
 
 
 def export_run(
-    trained: Trained, path: Path, size: Size | None = None, *, dynamic: bool = False, any_size: bool = False
+    trained: TrainedModel, path: Path, size: Size | None = None, *, dynamic: bool = False, any_size: bool = False
 ) -> Exported:
     """Write a run's model, as `export` does.
 

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from penstock.assembly.parts import Parts
+    from penstock.assembly.experiment import Experiment
     from penstock.images.volumes import Volume
     from penstock.tasks import Prediction, Predictor, Task, VolumePredictor
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedModel:
     """A run's model, ready to predict.
 
     Attributes:
@@ -43,14 +43,14 @@ class Trained:
         window: of the sliding window; None where an image is seen whole.
     """
 
-    parts: Parts
+    parts: Experiment
     model: nn.Module
     device: torch.device
     step: int
     tta: TestTimeAugmentation = TestTimeAugmentation()  # noqa: RUF009 - frozen
     window: Window | None = None
 
-    def with_tta(self, tta: TestTimeAugmentation) -> Trained:
+    def with_tta(self, tta: TestTimeAugmentation) -> TrainedModel:
         """The same model, with test-time augmentation.
 
         Raises:
@@ -59,7 +59,7 @@ class Trained:
         _check_tta(tta, self.parts.task, self.parts.recipe.augment.crop)
         return self if tta.single else replace(self, model=TTAModel(self.model, tta).eval(), tta=tta)
 
-    def with_window(self, window: Window | None) -> Trained:
+    def with_window(self, window: Window | None) -> TrainedModel:
         """The same model, with a sliding window over each image.
 
         Raises:
@@ -71,7 +71,7 @@ class Trained:
             raise refusal(self.parts.task, Ability.SLIDING_WINDOW, "--sliding-window")
         return replace(self, window=window)
 
-    def with_sliding_window(self, side: int | None, overlap: float | None) -> Trained:
+    def with_sliding_window(self, side: int | None, overlap: float | None) -> TrainedModel:
         """The same model, with a sliding window of a side in pixels: None as in training, 0 shows it whole images.
 
         Raises:
@@ -162,7 +162,7 @@ def _listed(options: list[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def load_model(path: Path, checkpoint: str = "", device: str = "auto", parts: Parts | None = None) -> Trained:
+def load_model(path: Path, checkpoint: str = "", device: str = "auto", parts: Experiment | None = None) -> TrainedModel:
     """A run's model. The run folder is all that it needs; to score it, give it the run opened with its dataset.
 
     Args:
@@ -180,4 +180,4 @@ def load_model(path: Path, checkpoint: str = "", device: str = "auto", parts: Pa
     model = parts.model(blank=True)
     load_weights(model, weights(loaded), str(path))
     where = devices.choose(device, ranking.from_environment().local)
-    return Trained(parts, devices.place(model, where).eval(), where, loaded.step)
+    return TrainedModel(parts, devices.place(model, where).eval(), where, loaded.step)

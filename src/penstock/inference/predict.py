@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.inference.inputs import InputImage
-    from penstock.inference.model import Trained
+    from penstock.inference.model import TrainedModel
     from penstock.tasks import Task
 
 
@@ -106,7 +106,7 @@ def check_output(output: Path, paths: Sequence[Path]) -> None:
             )
 
 
-def check_images(trained: Trained) -> None:
+def check_images(trained: TrainedModel) -> None:
     """Whether a run predicts images.
 
     Raises:
@@ -124,7 +124,7 @@ def check_images(trained: Trained) -> None:
 
 
 def predict_images(
-    trained: Trained,
+    trained: TrainedModel,
     images: Sequence[InputImage],
     output: Path,
     style: Style = Style(),  # noqa: B008 - frozen

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.datasets.description import Description
-    from penstock.inference.model import Trained
+    from penstock.inference.model import TrainedModel
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class PredictedVolumes:
 
 
 def predict_volumes(
-    trained: Trained,
+    trained: TrainedModel,
     paths: list[Path],
     output: Path,
     labels: Path | None = None,
@@ -126,7 +126,7 @@ def _collected(sentences: list[str]) -> Iterator[None]:
         sentences.append(str(error))
 
 
-def _predict(trained: Trained, case: Case, output: Path, style: Style) -> tuple[volumes.Volume, NDArray[np.uint8]]:
+def _predict(trained: TrainedModel, case: Case, output: Path, style: Style) -> tuple[volumes.Volume, NDArray[np.uint8]]:
     """Write the prediction for one case, and give both."""
     volume = volumes.read_volume(case.images)
     learnt, many = trained.parts.dataset.description.modalities, len(volume.voxels)

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.session.best import Deciding
+from penstock.session.best import BestMetric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +71,7 @@ class Worst:
             return loss if math.isfinite(loss) else math.inf, position, f"loss {loss:.3f}"
         metric = self.task.metric()
         metric.update(outputs, part, ["this one"])
-        scores, deciding = metric.scores(), Deciding.of(self.task, "")
+        scores, deciding = metric.scores(), BestMetric.of(self.task, "")
         value = deciding.value(scores)
         badness = -math.inf if math.isnan(value) else -value  # there is nothing to be found
         return badness, position, f"{deciding.name} {scores.summary()[deciding.name]:.3f}"

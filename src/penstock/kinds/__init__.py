@@ -20,7 +20,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from penstock.custom import load, load_admitted, place_of
+from penstock.custom import import_path_of, load, load_admitted
 from penstock.errors import RecipeError
 from penstock.kinds.base import TILE, Counts, Kind
 from penstock.kinds.classification import ClassificationKind
@@ -47,7 +47,7 @@ def find_kind(name: str, folder: Path | str = "") -> Kind:
     Raises:
         RecipeError: there is none of that name, or what is at the place is no kind.
     """
-    place = place_of(name)
+    place = import_path_of(name)
     if place is None:
         if name not in KINDS:
             raise RecipeError(

@@ -10,7 +10,7 @@ catalogue.py      which models there are
 cost.py           parameters and operations of a model
 cifar.py          two small networks for CIFAR
 normalization.py  what a network expects of its input
-own.py            a network of somebody's own
+custom.py         a network of somebody's own
 pretrained.py     published weights of backbones, from the hub or a file
 sync_batchnorm.py batch normalisation over all ranks
 tta.py            test-time augmentation
@@ -26,6 +26,7 @@ from penstock.models.architectures import ARCHITECTURES, DETECTORS, INSTANCE_NET
 from penstock.models.cifar import FastNetwork
 from penstock.models.classification import build_classifier, classifier_normalization
 from penstock.models.cost import cost_of
+from penstock.models.custom import InitializedFromData
 from penstock.models.decoder import check_decoder, decoder_options
 from penstock.models.detection import (
     Detector,
@@ -36,7 +37,6 @@ from penstock.models.detection import (
 )
 from penstock.models.keyed_dropout import key_dropout
 from penstock.models.normalization import Normalization, as_floats, blank_images
-from penstock.models.own import InitializedFromData
 from penstock.models.segmentation import (
     build_segmenter,
     normalization,

@@ -11,8 +11,8 @@ from torch import nn
 from penstock.errors import RecipeError
 from penstock.models import pretrained
 from penstock.models.cifar import FastNetwork, TutorialNetwork
+from penstock.models.custom import build_custom, is_custom
 from penstock.models.normalization import IMAGENET, Normalization, of_backbone
-from penstock.models.own import build_own, is_own
 from penstock.models.segmentation import check_backbone
 from penstock.progress import counted
 
@@ -45,7 +45,7 @@ def classifier_normalization(name: str) -> Normalization:
     Raises:
         RecipeError: the name is unknown.
     """
-    if is_own(name):
+    if is_custom(name):
         return IMAGENET
     _check(name)
     if name in CIFAR_NETWORKS:
@@ -67,8 +67,8 @@ def build_classifier(name: str, classes: int, weights: str, channels: int = 3) -
         RecipeError: the name is unknown.
         WeightsError: the weights cannot be had, or do not fit.
     """
-    if is_own(name):
-        return build_own(name, classes=classes, channels=channels, weights=weights)
+    if is_custom(name):
+        return build_custom(name, classes=classes, channels=channels, weights=weights)
     _check(name)
     if name in CIFAR_NETWORKS:
         if weights not in {"none", "pretrained"}:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import segmentation_models_pytorch as smp
 
 from penstock.errors import RecipeError, is_out_of_memory, reason_of
-from penstock.models.own import is_own
+from penstock.models.custom import is_custom
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ def decoder_options(name: str) -> dict[str, Any]:
         name: of a model, of any task.
     """
     network = _CLASSES.get(name.partition(":")[0])
-    if network is None or is_own(name):
+    if network is None or is_custom(name):
         return {}
     taken = inspect.signature(network.__init__).parameters
     return {option: taken[option].default for option in taken if option.startswith(_OPTIONS)}

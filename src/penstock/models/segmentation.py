@@ -12,10 +12,10 @@ import torch
 from penstock.errors import RecipeError
 from penstock.models import pretrained, published
 from penstock.models.architectures import ARCHITECTURES, check_architecture, unknown
+from penstock.models.custom import build_custom, is_custom
 from penstock.models.decoder import check_decoder, created
 from penstock.models.deeplab import build_deeplab
 from penstock.models.normalization import IMAGENET, Normalization, of_backbone
-from penstock.models.own import build_own, is_own
 from penstock.settings import DeepLabConfig
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def segmenter_normalization(name: str) -> Normalization:
     Raises:
         RecipeError: the name is unknown.
     """
-    return IMAGENET if is_own(name) else normalization(parse_name(name)[1])
+    return IMAGENET if is_custom(name) else normalization(parse_name(name)[1])
 
 
 def build_segmenter(
@@ -113,8 +113,8 @@ def build_segmenter(
         RecipeError: the name is unknown, a `deeplab`'s backbone cannot be dilated, or an option does not fit.
         WeightsError: the weights cannot be had, or do not fit.
     """
-    if is_own(name):
-        return build_own(name, classes=classes, channels=channels, weights=weights)
+    if is_custom(name):
+        return build_custom(name, classes=classes, channels=channels, weights=weights)
     if pretrained.is_repository(weights) and published.is_whole(weights):
         whole = build_segmenter(name, classes, "none", parts, channels, options)
         whole.account = published.load_repository(whole, weights)  # type: ignore[assignment] # not a module

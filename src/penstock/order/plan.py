@@ -144,7 +144,7 @@ class Plan:
         epoch = _epoch(len(self), self.seed, self.shuffle.block, number)
         window, inside = self._window(epoch, self.shuffle, place)
         blocks = range(window * self.shuffle.window, min((window + 1) * self.shuffle.window, self._blocks))
-        runs = [run for place_of in blocks for run in self._block_runs(epoch, place_of)]
+        runs = [run for import_path_of in blocks for run in self._block_runs(epoch, import_path_of)]
         return position - inside + self._window_size(epoch, self.shuffle, window), runs
 
     def _block_runs(self, epoch: _Epoch, place: int) -> list[tuple[str, int, int]]:

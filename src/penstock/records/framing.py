@@ -32,7 +32,7 @@ _LENGTH: Final = struct.Struct("<Q")
 _RESTORE = "Restore the shard from a copy, or pack it again"
 
 
-class Place(NamedTuple):
+class RecordLocation(NamedTuple):
     """Where a record lies in its shard, for messages: the shard's path, the record's number, the byte offset."""
 
     shard: str
@@ -55,7 +55,7 @@ def frame(payload: bytes) -> bytes:
     return b"".join((length, FOOTER.pack(masked_crc(length)), payload, FOOTER.pack(masked_crc(payload))))
 
 
-def read_header(header: bytes, place: Place) -> int:
+def read_header(header: bytes, place: RecordLocation) -> int:
     """The payload's length in bytes, from the 12 bytes before it.
 
     Raises:
@@ -80,7 +80,7 @@ def read_header(header: bytes, place: Place) -> int:
     return int(length)
 
 
-def check_payload(payload: bytes, stored: int, place: Place) -> None:
+def check_payload(payload: bytes, stored: int, place: RecordLocation) -> None:
     """Compare a payload with the checksum stored behind it.
 
     Raises:
@@ -95,7 +95,7 @@ def check_payload(payload: bytes, stored: int, place: Place) -> None:
         )
 
 
-def unframe(framed: bytes, length: int, place: Place, checksum: int | None = None) -> bytes:
+def unframe(framed: bytes, length: int, place: RecordLocation, checksum: int | None = None) -> bytes:
     """The verified payload of one whole framed record.
 
     Args:
@@ -112,7 +112,7 @@ def unframe(framed: bytes, length: int, place: Place, checksum: int | None = Non
 
 
 def verified(
-    header: bytes, payload: bytes, footer: bytes, length: int, place: Place, checksum: int | None = None
+    header: bytes, payload: bytes, footer: bytes, length: int, place: RecordLocation, checksum: int | None = None
 ) -> bytes:
     """The payload of a framed record that was read in its three parts; arguments and errors as for `unframe`."""
     if (found := read_header(header, place)) != length:
@@ -146,7 +146,7 @@ def empty_file(shard: str) -> CorruptRecord:
     )
 
 
-def cut_short(place: Place, length: int, available: int) -> CorruptRecord:
+def cut_short(place: RecordLocation, length: int, available: int) -> CorruptRecord:
     """The error for a record whose bytes run past the end of its shard."""
     return CorruptRecord(
         str(place),
@@ -179,7 +179,7 @@ def decompress(handle: BinaryIO, shard: str) -> bytes:
     try:
         for piece in _unpacked(handle):
             if not pieces:
-                read_header(piece[: HEADER.size], Place(shard, 0, 0))  # before more of what is no TFRecord is unpacked
+                read_header(piece[: HEADER.size], RecordLocation(shard, 0, 0))  # before more of it is unpacked
             pieces.append(piece)
             size += len(piece)
             if size > MOST_UNPACKED:

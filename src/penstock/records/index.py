@@ -20,7 +20,7 @@ import numpy as np
 from penstock import files
 from penstock.errors import SourceError
 from penstock.records import framing
-from penstock.records.framing import FOOTER, HEADER, OVERHEAD, Place
+from penstock.records.framing import FOOTER, HEADER, OVERHEAD, RecordLocation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ def scan(handle: BinaryIO, size: int, shard: str) -> Index:
         raise framing.empty_file(shard)
     index, position = empty(), 0
     while position < size:
-        place = Place(shard, len(index), position)
+        place = RecordLocation(shard, len(index), position)
         handle.seek(position)
         length = framing.read_header(handle.read(HEADER.size), place)
         end = position + length + OVERHEAD

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from penstock import files
 from penstock.records import framing
 from penstock.records import index as indexing
-from penstock.records.framing import FOOTER, HEADER, OVERHEAD, Place
+from penstock.records.framing import FOOTER, HEADER, OVERHEAD, RecordLocation
 from penstock.values import Record
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Shard:
             for number in range(first, last):
                 offset, length = self.index.offsets[number], self.index.lengths[number]
                 framed = data[offset - base : offset - base + length + OVERHEAD]
-                place = Place(str(self.path), number, offset)
+                place = RecordLocation(str(self.path), number, offset)
                 payload = framing.unframe(framed, length, place, self.index.checksums[number])
                 yield Record(f"{self.name}#{number}", payload)
 
@@ -65,7 +65,7 @@ class Shard:
         offset, length = self.index.offsets[number], self.index.lengths[number]
         ends = (offset, HEADER.size), (offset + HEADER.size, length), (offset + HEADER.size + length, FOOTER.size)
         header, payload, footer = self._pieces(*ends)
-        place, checksum = Place(str(self.path), number, offset), self.index.checksums[number]
+        place, checksum = RecordLocation(str(self.path), number, offset), self.index.checksums[number]
         return Record(f"{self.name}#{number}", framing.verified(header, payload, footer, length, place, checksum))
 
     def _bytes(self, start: int, size: int) -> bytes:
@@ -120,7 +120,7 @@ def read_all(path: Path) -> Iterator[Record]:
     with path.open("rb") as handle:
         number = position = 0
         while position < size:
-            place = Place(str(path), number, position)
+            place = RecordLocation(str(path), number, position)
             header = handle.read(HEADER.size)
             length = framing.read_header(header, place)
             if position + length + OVERHEAD > size:

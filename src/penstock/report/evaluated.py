@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from penstock.inference import Evaluation, Trained
+    from penstock.inference import Evaluation, TrainedModel
 
 
-def cost(trained: Trained, split: str) -> str:
+def cost(trained: TrainedModel, split: str) -> str:
     """Parameters and operations of a model for one image of a split, as large as the largest."""
     task, feed = trained.parts.evaluation(split)
     batch = {
@@ -30,21 +30,21 @@ def cost(trained: Trained, split: str) -> str:
     return f"{cost_of(trained.evaluated, task.inputs(batch))} for a sample of {' x '.join(map(str, sides))}"
 
 
-def write_predictions(run: Path, trained: Trained, split: str, count: int) -> Path:
+def write_predictions(run: Path, trained: TrainedModel, split: str, count: int) -> Path:
     """Draw some predictions of a split; the file."""
     _, feed = trained.parts.evaluation(split)
     positions = telling_positions(trained.parts.dataset.description, feed, count)
     return _draw(run / "figures" / f"predictions-{evaluation_name(trained, split)}.png", trained, split, positions)
 
 
-def write_worst(run: Path, trained: Trained, found: Evaluation) -> Path:
+def write_worst(run: Path, trained: TrainedModel, found: Evaluation) -> Path:
     """Draw the worst predictions of an evaluation; the file."""
     positions, notes = [each.position for each in found.worst], [each.text for each in found.worst]
     path = run / "figures" / f"worst-{evaluation_name(trained, found.split)}.png"
     return _draw(path, trained, found.split, positions, notes)
 
 
-def _draw(path: Path, trained: Trained, split: str, positions: Sequence[int], notes: Sequence[str] = ()) -> Path:
+def _draw(path: Path, trained: TrainedModel, split: str, positions: Sequence[int], notes: Sequence[str] = ()) -> Path:
     task, feed = trained.parts.evaluation(split)
     precision = trained.parts.recipe.train.precision
     sheet = predictions_sheet(task, trained.evaluated, feed, positions, trained.device, precision, notes)

@@ -7,7 +7,7 @@ step.py          the gradients of one step
 saving.py        where a training stands, and who saves it
 requests.py      what was asked for, and what is due after a step
 best.py          which evaluation is the best
-attached.py      how hooks are called
+hook_list.py     how hooks are called
 finite.py        nothing infinite goes on
 diagnosis.py     where a step became infinite
 checkpoint.py    saved states: atomic, hashed, pruned
@@ -25,23 +25,23 @@ evaluation.py    evaluation
 leaving_out.py   steps whose numbers are not finite
 memory.py        steps that run out of memory
 muon.py          Muon for convolutional networks
-own_metrics.py   metrics of somebody's own beside a task's, by their places
+custom_metrics.py metrics of somebody's own beside a task's, by their places
 """
 
-from penstock.session.attached import Attached
 from penstock.session.checkpoint import Checkpoint, CheckpointStore
 from penstock.session.diagnosis import NonFinite
 from penstock.session.hook import Hook, Steps
+from penstock.session.hook_list import HookList
 from penstock.session.learner import Learner
 from penstock.session.options import Outcome
 from penstock.session.saving import Saver
 from penstock.session.session import Session
 
 __all__ = [
-    "Attached",
     "Checkpoint",
     "CheckpointStore",
     "Hook",
+    "HookList",
     "Learner",
     "NonFinite",
     "Outcome",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Deciding:
+class BestMetric:
     """The score that decides.
 
     Attributes:
@@ -26,7 +26,7 @@ class Deciding:
     lower_is_better: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, task: Task, chosen: str) -> Deciding:
+    def of(cls, task: Task, chosen: str) -> BestMetric:
         """A score that was chosen, or else the task's main one."""
         return cls(chosen or task.best_metric, frozenset(task.lower_is_better))
 

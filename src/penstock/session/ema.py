@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-class Average:
+class EMA:
     """A second model whose weights follow the first: `average += (1 - decay) * (weights - average)` after every step.
 
     Early on the decay is smaller, `(1 + step) / (10 + step)`, as in TensorFlow's ExponentialMovingAverage. Buffers

@@ -10,7 +10,7 @@ import torch
 
 from penstock import devices
 from penstock.errors import RecipeError
-from penstock.session.own_metrics import load_metrics, merged
+from penstock.session.custom_metrics import load_metrics, merged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from penstock.feed import Batch, Feed
     from penstock.ranks import Ranks
-    from penstock.session.own_metrics import OwnMetric
+    from penstock.session.custom_metrics import CustomMetric
     from penstock.tasks import Task
     from penstock.tasks.roles import Tensors
     from penstock.tasks.scoring import Metric, Scores
@@ -124,7 +124,7 @@ def _score(
     task: Task,
     model: nn.Module,
     batch: Batch,
-    counting: tuple[Metric, list[OwnMetric], Callable[[Any, Tensors, Sequence[int]], None] | None],
+    counting: tuple[Metric, list[CustomMetric], Callable[[Any, Tensors, Sequence[int]], None] | None],
     device: torch.device,
     precision: str,
 ) -> torch.Tensor:

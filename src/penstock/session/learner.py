@@ -12,7 +12,7 @@ from penstock import devices, seeds
 from penstock.runs import manifests
 from penstock.session import diagnosis, finite, sharding, state
 from penstock.session.activation_checkpointing import recompute_blocks
-from penstock.session.ema import Average
+from penstock.session.ema import EMA
 from penstock.session.kept import Kept
 from penstock.session.memory import Fitting
 from penstock.session.optimizer import make_optimizer
@@ -63,7 +63,7 @@ class Learner:
     options: Train
     undo: Undo
     fitting: Fitting
-    average: Average | None = None
+    average: EMA | None = None
     random_seed: int = 0
 
     @classmethod
@@ -75,14 +75,14 @@ class Learner:
         layout = devices.training_layout(model, device)
         is_cut = options.fsdp and ranks.world_size > 1
         placed = devices.place(model, device, torch.contiguous_format if is_cut else layout)
-        averaged = Average.copy(placed) if options.ema_decay else None
+        averaged = EMA.copy(placed) if options.ema_decay else None
         if options.activation_checkpointing:
             recompute_blocks(placed)
         if is_cut:
             sharding.shard(placed, device)
         if is_cut and averaged:
             sharding.shard(averaged, device)
-        average = Average(averaged, placed, options.ema_decay) if averaged else None
+        average = EMA(averaged, placed, options.ema_decay) if averaged else None
         made = make_optimizer(optimizer, placed)
         wrapped = placed if is_cut else ranks.wrap(placed, device)
         network = torch.compile(wrapped) if options.compile else wrapped

@@ -53,7 +53,7 @@ def make_optimizer(spec: AnyOptimizer, model: nn.Module) -> torch.optim.Optimize
 
 def check_custom_optimizer(spec: AnyOptimizer) -> None:
     """Raise a RecipeError unless a custom optimizer takes what it is given; a built-in one does."""
-    if isinstance(spec, settings.CustomOptimizer) and (place := custom.place_of(spec.name)):
+    if isinstance(spec, settings.CustomOptimizer) and (place := custom.import_path_of(spec.name)):
         custom.arguments_for(custom.load(place, _SETTING), place, _SETTING, _offered(spec, []))
 
 
@@ -65,7 +65,7 @@ def _custom(spec: settings.CustomOptimizer, groups: list[dict[str, Any]]) -> tor
     """A custom optimizer: called with parameter groups, and the learning rate, momentum and weight decay
     that it has parameters for.
     """
-    place = custom.place_of(spec.name)
+    place = custom.import_path_of(spec.name)
     assert place is not None  # noqa: S101 - the recipe was checked
     optimizer = custom.call(custom.load(place, _SETTING), place, _SETTING, _offered(spec, groups))
     if not isinstance(optimizer, torch.optim.Optimizer):

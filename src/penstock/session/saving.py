@@ -93,7 +93,7 @@ class _Sample(msgspec.Struct):
 
 
 class _Saved(msgspec.Struct):
-    """A `Standing` as a checkpoint has it."""
+    """A `TrainingState` as a checkpoint has it."""
 
     cursor: Cursor
     best: tuple[int, float] | None
@@ -104,7 +104,7 @@ class _Saved(msgspec.Struct):
 
 
 @dataclass
-class Standing:
+class TrainingState:
     """Where a training stands.
 
     Attributes:
@@ -136,7 +136,7 @@ class Standing:
         }
 
     @classmethod
-    def from_json(cls, step: int, saved: Mapping[str, Any], where: str) -> Standing:
+    def from_json(cls, step: int, saved: Mapping[str, Any], where: str) -> TrainingState:
         """What `as_json` gave.
 
         Raises:
@@ -189,7 +189,7 @@ class Saver:
     begun: int = 0
     _writing: Writing | None = field(default=None, init=False)
 
-    def save(self, learner: Learner, standing: Standing, more: Mapping[str, Any]) -> None:
+    def save(self, learner: Learner, standing: TrainingState, more: Mapping[str, Any]) -> None:
         """Save what learns, where it stands, and more of what JSON can hold, or begin to. No other checkpoint may be
         being written: `wait` waits for it.
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import NonFiniteError
 from penstock.session import signals
-from penstock.session.best import Deciding, is_best
+from penstock.session.best import BestMetric, is_best
 from penstock.session.kept import Kept
 from penstock.session.leaving_out import leave_out
 from penstock.session.options import Outcome
 from penstock.session.requests import NOTHING, Requests, due_after
-from penstock.session.saving import Saver, Standing
+from penstock.session.saving import Saver, TrainingState
 from penstock.sources import waiting
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from penstock.feed import Batch, Feed
     from penstock.ranks import Ranks
-    from penstock.session.attached import Attached
     from penstock.session.checkpoint import Checkpoint
+    from penstock.session.hook_list import HookList
     from penstock.session.learner import Learner
     from penstock.session.options import Follow
     from penstock.settings import Train
@@ -74,14 +74,14 @@ class Session:
         feed: Feed,
         *,
         saver: Saver,
-        attached: Attached,
+        attached: HookList,
         evaluate: Evaluate | None = None,
         follow: Follow | None = None,
         note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.task, self.learner, self.feed, self.saver, self.attached = task, learner, feed, saver, attached
         self.evaluate_with, self.follow, self.note = evaluate, follow, note
-        self.standing = Standing()
+        self.standing = TrainingState()
         self.batch: Batch | None = None
         self.loss, self.lr, self.grad_norm = math.nan, 0.0, math.nan
         self.values: Mapping[str, Any] = {}
@@ -161,7 +161,7 @@ class Session:
             return
         where = f"{self.saver.store.folder}/step-{checkpoint.step:08d}"
         self.learner.load(checkpoint.tensors, where)
-        self.standing = Standing.from_json(checkpoint.step, checkpoint.state, where)
+        self.standing = TrainingState.from_json(checkpoint.step, checkpoint.state, where)
         self.standing.check_position(self.feed.batch, where)
         if self.follow:
             self.follow.load_state_dict(checkpoint.state["follow"])
@@ -382,7 +382,7 @@ class Session:
         scores, loss = result
         self._await_saved()
         self.standing.pending_evaluation = False
-        value = Deciding.of(self.task, self.options.best_metric).value(scores)
+        value = BestMetric.of(self.task, self.options.best_metric).value(scores)
         self.is_best = is_best(value, self.best)
         if self.is_best:
             self.standing.best = (self.step, value)

@@ -24,7 +24,7 @@ normalizing.py     how images are normalised
 
 from typing import Final
 
-from penstock.custom import Place, load, place_of
+from penstock.custom import ImportPath, import_path_of, load
 from penstock.errors import RecipeError
 from penstock.tasks.abilities import Ability, refusal
 from penstock.tasks.base import Task
@@ -56,7 +56,7 @@ def find_task(name: str, described: str) -> type[Task]:
     Raises:
         RecipeError: there is none, what is at the place is no task, or it learns from another kind of record.
     """
-    place = place_of(name)
+    place = import_path_of(name)
     task = _own(place) if place else _built_in(name, described)
     if described and task.kind.name in TASKS and task.kind.name != described:
         raise RecipeError(
@@ -86,7 +86,7 @@ def _built_in(name: str, described: str) -> type[Task]:
     return TASKS[name or described]
 
 
-def _own(place: Place) -> type[Task]:
+def _own(place: ImportPath) -> type[Task]:
     found = load(place, "task")
     if not (isinstance(found, type) and issubclass(found, Task) and hasattr(found, "kind")):
         raise RecipeError(

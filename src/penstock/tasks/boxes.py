@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from penstock.values import Object, Record
 
 
-class Shown(NamedTuple):
+class VisibleRegion(NamedTuple):
     """What of an image a sample shows, and how.
 
     Attributes:
@@ -115,7 +115,7 @@ class PrepareDetection:
         out["size"][...] = self._size(info, view)
         out["scale"][...] = 1 / view.affine.shrink
         kept = [(each, moved[number]) for number, each in enumerate(fields.objects) if there[number]]
-        self.write_objects(kept, Shown(view, info.size, distortion), record.origin, out)
+        self.write_objects(kept, VisibleRegion(view, info.size, distortion), record.origin, out)
 
     def partners(self, generator: Generator) -> int:
         """How many records a sample is made of beside its own."""
@@ -169,7 +169,7 @@ class PrepareDetection:
     def write_objects(
         self,
         kept: Sequence[tuple[Object, NDArray[np.float64]]],
-        shown: Shown,
+        shown: VisibleRegion,
         origin: str,
         out: Mapping[str, NDArray[Any]],
     ) -> None:

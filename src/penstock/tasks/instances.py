@@ -16,7 +16,7 @@ from penstock.kinds.instances import decode_object
 from penstock.metrics import Found, InstanceScores, check_extra, run_lengths
 from penstock.models import INSTANCE_NETWORKS, unpack_masks
 from penstock.progress import counted
-from penstock.tasks.boxes import DetectionMetric, PrepareDetection, Shown, write_object
+from penstock.tasks.boxes import DetectionMetric, PrepareDetection, VisibleRegion, write_object
 from penstock.tasks.detection import BoxDrawing, Detection, ObjectPredictor
 from penstock.tasks.predictions import InstancePrediction
 
@@ -67,7 +67,7 @@ class PrepareInstances(PrepareDetection):
     def write_objects(
         self,
         kept: Sequence[tuple[Object, NDArray[np.float64]]],
-        shown: Shown,
+        shown: VisibleRegion,
         origin: str,
         out: Mapping[str, NDArray[Any]],
     ) -> None:

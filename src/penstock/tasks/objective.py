@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import RecipeError
 from penstock.losses import CrossEntropy, Focal, Lovasz, Mixture, Tversky, class_weights
-from penstock.losses.own import load_own
+from penstock.losses.custom import load_custom
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def mixture(objective: Objective, weights: tuple[float, ...] = (), step: int | N
         (objective.tversky, Tversky(objective.tversky_alpha, objective.tversky_beta)),
         (objective.lovasz, Lovasz()),
     )
-    own = [(objective.custom_weight, load_own(objective.custom))] if objective.custom else []
+    own = [(objective.custom_weight, load_custom(objective.custom))] if objective.custom else []
     return Mixture([*((weight, term) for weight, term in terms if weight), *own])
 
 

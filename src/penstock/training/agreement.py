@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock import ranks as ranking
-from penstock.assembly.parts import chosen_shuffle, gather, open_parts
+from penstock.assembly.experiment import chosen_shuffle, gather, open_experiment
 from penstock.assembly.run_data import shared
 from penstock.config import toml
 from penstock.config.places import places
@@ -19,7 +19,7 @@ from penstock.runs import RunFolder
 from penstock.training.streaming import await_first
 
 if TYPE_CHECKING:
-    from penstock.assembly.parts import Parts
+    from penstock.assembly.experiment import Experiment
     from penstock.assembly.presets import Resolved
     from penstock.assembly.run_data import RunData
     from penstock.events import Events
@@ -59,7 +59,7 @@ def given_again(resolved: Resolved) -> dict[str, Any]:
     return {key: value for key, value in resolved.given.items() if key not in own}
 
 
-def agreed(recipe: Recipe, ranks: Ranks, events: Events) -> tuple[Parts, RunData]:
+def agreed(recipe: Recipe, ranks: Ranks, events: Events) -> tuple[Experiment, RunData]:
     """A recipe opened, with what its data is now: the main process decides where ranks may see a topic differently.
 
     Raises:
@@ -69,7 +69,7 @@ def agreed(recipe: Recipe, ranks: Ranks, events: Events) -> tuple[Parts, RunData
     """
     if recipe.follow.on:
         await_first(recipe.data, ranks, events)
-    parts = open_parts(_with_shuffle(recipe, ranks))
+    parts = open_experiment(_with_shuffle(recipe, ranks))
     data = parts.recipe.data
     evaluated = [data.validation] if data.validation else []
     for split in evaluated:

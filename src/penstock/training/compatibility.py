@@ -10,25 +10,25 @@ import torch
 from penstock.config.places import places
 from penstock.custom import load
 from penstock.errors import RecipeError, is_out_of_memory, reason_of
-from penstock.hooks.own import check_hooks
-from penstock.losses.own import load_own
+from penstock.hooks.custom import check_hooks
+from penstock.losses.custom import load_custom
 from penstock.models import blank_images
-from penstock.models.own import is_own
+from penstock.models.custom import is_custom
 from penstock.models.segmentation import STRIDE, filled
+from penstock.session.custom_metrics import load_metrics
 from penstock.session.optimizer import check_custom_optimizer, gives_logits, in_backbone
-from penstock.session.own_metrics import load_metrics
 from penstock.settings.optimizer import Muon
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from penstock.assembly.parts import Parts
+    from penstock.assembly.experiment import Experiment
     from penstock.images.geometry import Size
     from penstock.settings import Recipe
     from penstock.tasks import Task
 
 
-def check_own(parts: Parts) -> None:
+def check_custom(parts: Experiment) -> None:
     """Load what a recipe names in files of one's own, so that mistakes in them show before a run folder is made, and
     not when the part is first needed.
 
@@ -40,7 +40,7 @@ def check_own(parts: Parts) -> None:
     for setting, place in places(recipe):
         load(place, setting)
     if recipe.loss.custom:
-        load_own(recipe.loss.custom)
+        load_custom(recipe.loss.custom)
     check_hooks(recipe.hooks)
     check_custom_optimizer(recipe.optimizer)
     load_metrics(recipe.train.metrics, parts.task)
@@ -89,20 +89,20 @@ def try_sizes(recipe: Recipe, task: Task, model: nn.Module) -> None:
         for size in sizes:
             expected = task.logits_shape(size)
             outputs = _outputs(recipe, task, model, size) if expected else None
-            if expected and is_own(recipe.model.name):
+            if expected and is_custom(recipe.model.name):
                 _check_logits(recipe, outputs, expected, size)
     finally:
         model.train(learning)
 
 
-def try_loss(parts: Parts, model: nn.Module) -> None:
+def try_loss(parts: Experiment, model: nn.Module) -> None:
     """Compute the loss of the first two samples, where it or the task is custom, so that a wrong shape shows before a
     run folder is made.
 
     Raises:
         RecipeError: a loss does not give one number for each image; the task's losses and their counts differ in shape.
     """
-    custom_task = is_own(parts.recipe.task) and parts.task.evaluates_loss
+    custom_task = is_custom(parts.recipe.task) and parts.task.evaluates_loss
     if not (parts.recipe.loss.custom or custom_task) or parts.recipe.follow.on:  # a topic that is followed may be empty
         return
     feed = parts.training_feed()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from penstock import devices
-from penstock.assembly import Advice, open_parts
+from penstock.assembly import Advice, open_experiment
 from penstock.errors import NonFiniteError, OutOfMemoryError, RecipeError, is_out_of_memory
 from penstock.events import Events
 from penstock.progress import counted, duration, silent
@@ -225,7 +225,7 @@ def _is_limited(device: torch.device) -> bool:
 def _training(recipe: Recipe, device: torch.device, steps: int) -> Iterator[tuple[Task, Learner, Iterator[Batch]]]:
     """A new model and the batches of some steps; nothing is written."""
     with isolated(device, deterministic=False):
-        parts = open_parts(recipe)
+        parts = open_experiment(recipe)
         model = initial_model(parts, Events(None, silent=True))
         options = replace(recipe.train, steps=steps)
         learner = Learner.of(

@@ -10,23 +10,23 @@ from penstock import files
 from penstock import ranks as ranking
 from penstock.assembly.runs import kept_recipe
 from penstock.config import toml
-from penstock.custom import carried, place_of
+from penstock.custom import carried, import_path_of
 from penstock.runs import RunFolder, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.assembly.parts import Parts
+    from penstock.assembly.experiment import Experiment
     from penstock.assembly.presets import Resolved
     from penstock.assembly.run_data import RunData
     from penstock.ranks import Ranks
     from penstock.settings import Recipe
 
 
-def title(parts: Parts) -> str:
+def title(parts: Experiment) -> str:
     """The name of a run that nobody named: the model's and the dataset's."""
     model = parts.recipe.model.name
-    place = place_of(model)
+    place = import_path_of(model)
     return f"{place.short if place else re.sub('[:/]', '-', model)}-{parts.dataset.name}"
 
 
@@ -36,7 +36,9 @@ def new_folder(root: Path, name: str, ranks: Ranks, fill: Callable[[RunFolder], 
     return RunFolder(Path(ranks.broadcast(path)))
 
 
-def record(folder: RunFolder, resolved: Resolved, parts: Parts, run_data: RunData, promised: dict[str, Any]) -> None:
+def record(
+    folder: RunFolder, resolved: Resolved, parts: Experiment, run_data: RunData, promised: dict[str, Any]
+) -> None:
     """Keep what a run begins with: the recipe, the code that it names, the data, the environment.
 
     Args:
@@ -48,7 +50,7 @@ def record(folder: RunFolder, resolved: Resolved, parts: Parts, run_data: RunDat
     """
     recipe = kept_recipe(parts.recipe, folder.path)
     described = parts.dataset.description
-    if kind := place_of(described.task):
+    if kind := import_path_of(described.task):
         carried.keep(kind.beside(Path(described.home)), "task", folder.path)
     files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
     folder.write_json("settings.json", {**resolved.as_json(), "code": carried.digests(folder.path)})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import devices
 from penstock import ranks as ranking
 from penstock.assembly.effects import check_abilities, check_effects
-from penstock.assembly.parts import Parts, check_data, notes, open_parts
+from penstock.assembly.experiment import Experiment, check_data, notes, open_experiment
 from penstock.assembly.presets import stated
 from penstock.assembly.run_data import read_run_data, shared
 from penstock.assembly.runs import run_recipe
@@ -22,10 +22,10 @@ from penstock.events import Events, RunCreated
 from penstock.hooks import Console
 from penstock.models import synchronise_norms
 from penstock.runs import RunFolder, environment
-from penstock.session import Attached, Checkpoint, CheckpointStore, Hook, Learner, Outcome, Saver, Session
+from penstock.session import Checkpoint, CheckpointStore, Hook, HookList, Learner, Outcome, Saver, Session
 from penstock.settings import Recipe
 from penstock.training.agreement import agreed, begun_by_launch, given_again, named_before
-from penstock.training.compatibility import check_own
+from penstock.training.compatibility import check_custom
 from penstock.training.recording import new_folder, record, record_changes, title
 from penstock.training.reproducibility import has_norms, isolated, note_changes, note_session, promise
 from penstock.training.resuming import (
@@ -98,7 +98,7 @@ def train(
             return _resumed(begun, given, hooks, "last", ranks, events, accept_changes=accept_changes)
         check_pieces(recipe, ranks.world_size)
         parts, run_data = agreed(recipe, ranks, events)
-        check_own(parts)
+        check_custom(parts)
         model = initial_model(parts, events)
 
         def fill(folder: RunFolder) -> None:
@@ -154,10 +154,10 @@ def _resumed(
     check_steps(folder, recipe, checkpoint)
     check_validation(folder, recipe)
     run_data = read_run_data(folder)
-    parts = open_parts(recipe, run_data)
+    parts = open_experiment(recipe, run_data)
     check_data(parts, run_data, str(path))
     check_abilities(recipe, parts.task_type, before)
-    check_own(parts)
+    check_custom(parts)
     parts = replace(parts, stages=())  # the checkpoint knows which were begun
     note_resume(folder, before, recipe, events)
     if checkpoint == "last" and is_finished(folder, recipe):
@@ -172,7 +172,7 @@ def _resumed(
 class _Run:
     """What a session needs to know of its surroundings."""
 
-    parts: Parts
+    parts: Experiment
     folder: RunFolder
     ranks: Ranks
     device: torch.device
@@ -191,7 +191,7 @@ def _trained(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str
 
     def again() -> Outcome:
         run_data = read_run_data(run.folder)
-        parts = open_parts(run.parts.recipe, run_data)
+        parts = open_experiment(run.parts.recipe, run_data)
         check_data(parts, run_data, str(run.folder.path))
         parts = replace(parts, stages=())
         model = parts.model(blank=True) if has_checkpoint(run.folder) else initial_model(parts, run.events)
@@ -249,7 +249,7 @@ def _session(run: _Run, model: nn.Module, store: CheckpointStore, console: Conso
         learner,
         run.parts.training_feed(ranks.share, pin_memory=run.pin_memory),
         saver=Saver(store, ranks, run.device, recipe.train.async_save),
-        attached=Attached((*hooks_of(run.folder, recipe, ranks, console), *hooks)),
+        attached=HookList((*hooks_of(run.folder, recipe, ranks, console), *hooks)),
         evaluate=evaluation_of(
             run.parts,
             ranks,

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.assembly.parts import AWAY, open_dataset
+from penstock.assembly.experiment import AWAY, open_dataset
 from penstock.assembly.run_data import RunData, plain_stages, stages_of
 from penstock.errors import AwayError, EmptySourceError, RunError, SourceError
 from penstock.order import Chain, Stage, seen, trimmed
@@ -18,7 +18,7 @@ from penstock.values import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
-    from penstock.assembly.parts import Parts
+    from penstock.assembly.experiment import Experiment
     from penstock.events import Events
     from penstock.feed import Feed
     from penstock.ranks import Ranks
@@ -45,7 +45,7 @@ class Follower:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: Experiment,
         run_data: RunData,
         folder: RunFolder,
         ranks: Ranks,

@@ -15,12 +15,12 @@ from penstock.training.compatibility import check_optimizer, try_loss, try_sizes
 if TYPE_CHECKING:
     from torch import nn
 
-    from penstock.assembly.parts import Parts
+    from penstock.assembly.experiment import Experiment
     from penstock.events import Events
     from penstock.settings import Recipe
 
 
-def initial_model(parts: Parts, events: Events) -> nn.Module:
+def initial_model(parts: Experiment, events: Events) -> nn.Module:
     """A new model with the weights that the recipe names."""
     model = parts.model(blank=bool(parts.recipe.init))
     check_optimizer(parts.recipe, model)

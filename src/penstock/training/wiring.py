@@ -15,7 +15,7 @@ from penstock.hooks import (
     TensorBoard,
     TimingsLog,
 )
-from penstock.hooks.own import named_hooks
+from penstock.hooks.custom import named_hooks
 from penstock.models import Window, Windowed
 from penstock.session.evaluation import evaluate
 from penstock.session.sharding import gathered
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from penstock.assembly.parts import Parts
+    from penstock.assembly.experiment import Experiment
     from penstock.hooks import Console
     from penstock.ranks import Ranks
     from penstock.runs import RunFolder
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def evaluation_of(
-    parts: Parts,
+    parts: Experiment,
     ranks: Ranks,
     device: torch.device,
     *,

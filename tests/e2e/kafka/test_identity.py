@@ -172,7 +172,7 @@ def topic(packed, monkeypatch):
             if log.topic().extents[0].stop == 5:
                 log.hole()
     dataset = TopicDataset(Address("h", "t"), open_log=lambda _: log)
-    monkeypatch.setattr("penstock.assembly.parts.open_dataset", lambda data, known=None: dataset)
+    monkeypatch.setattr("penstock.assembly.experiment.open_dataset", lambda data, known=None: dataset)
     return log
 
 

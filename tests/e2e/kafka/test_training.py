@@ -12,7 +12,7 @@ from support import processes
 from support.commands import call
 from support.training import Stop, recipe
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.datasets.publishing import publish
 from penstock.datasets.topic_format import digest
 from penstock.errors import DatasetError, PenstockError
@@ -130,7 +130,7 @@ class TestTraining:
         record = next(iter(packed.source("train").read(packed.split("train").shards[0].name, 0, 1)))
         with Writer(address) as writer:
             writer.send(record.payload, b"new", partition=0)
-        assert len(open_parts(learning(address)).plan) == 22
+        assert len(open_experiment(learning(address)).plan) == 22
         resume(stopped.path)
 
         assert weights(stopped) == weights(whole)

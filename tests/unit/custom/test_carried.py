@@ -33,7 +33,7 @@ def test_files_of_one_name_in_two_folders_are_two(tmp_path):
         folder.mkdir()
         (folder / "beside.py").write_text(f"value = {number}\n")
         (folder / "own.py").write_text("from beside import value\n")
-    found = [custom.load(custom.Place(f"{tmp_path}/{number}/own.py", "value"), "x") for number in (1, 2)]
+    found = [custom.load(custom.ImportPath(f"{tmp_path}/{number}/own.py", "value"), "x") for number in (1, 2)]
 
     assert found == [1, 2]
 

@@ -20,7 +20,7 @@ from penstock.training import resume, train
     ],
 )  # fmt: skip
 def test_a_name_is_a_name_or_a_place(text, place):
-    assert custom.place_of(text) == (place and custom.Place(*place))
+    assert custom.import_path_of(text) == (place and custom.ImportPath(*place))
 
 
 NETS = {
@@ -121,7 +121,7 @@ def test_the_line_of_a_failing_import_is_one_of_the_users_file(tmp_path):
         "from penstock import Hook\n\n\nclass Own(Hook):\n    def after_stpe(self, session):\n        pass\n"
     )
     with pytest.raises(RecipeError) as caught:
-        custom.load(custom.Place(str(file), "Own"), "hooks")
+        custom.load(custom.ImportPath(str(file), "Own"), "hooks")
 
     assert str(caught.value) == (
         f"hooks = {file}:Own, line 4: the import fails with TypeError: {file}, line 5: Own.after_stpe is not a method of "
@@ -146,9 +146,9 @@ def test_a_part_that_is_given_at_a_resume_is_checked_before_it_trains(packed, tm
 
 def test_a_module_is_named_too(packed, tmp_path):
     place = "segmentation_models_pytorch.encoders:get_encoder_names"
-    assert callable(custom.load(custom.place_of(place), "x"))
+    assert callable(custom.load(custom.import_path_of(place), "x"))
     with pytest.raises(RecipeError) as caught:
-        custom.load(custom.place_of("no_such.module:part"), "model.name")
+        custom.load(custom.import_path_of("no_such.module:part"), "model.name")
 
     assert str(caught.value) == (
         "model.name = no_such.module:part: expected a module no_such.module that can be imported, found no module no_such. "

@@ -8,7 +8,7 @@ import pytest
 from support import miniatures
 from support.errors import refused
 
-from penstock.datasets import FolderDataset, How, inspect, pack
+from penstock.datasets import FolderDataset, LayoutOptions, inspect, pack
 from penstock.errors import DatasetError
 
 
@@ -125,7 +125,7 @@ class TestDescription:
 
     def test_where_there_is_training_data_alone_some_may_be_set_aside(self, tmp_path):
         miniatures.write(tmp_path / "raw/cat/a.jpg", miniatures.make_image())
-        dataset = pack(inspect(tmp_path / "raw", how=How("folders")), tmp_path / "data")
+        dataset = pack(inspect(tmp_path / "raw", how=LayoutOptions("folders")), tmp_path / "data")
         with pytest.raises(DatasetError) as caught:
             dataset.split("val")
         assert str(caught.value) == (

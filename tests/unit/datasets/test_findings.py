@@ -15,7 +15,7 @@ from support.datasets import records
 from support.miniatures import gray, make_image, write
 
 from penstock import files
-from penstock.datasets import How, checks, inspect, pack
+from penstock.datasets import LayoutOptions, checks, inspect, pack
 from penstock.images import codecs
 from penstock.kinds import Labels
 
@@ -63,9 +63,9 @@ def test_pack_decodes_nothing_that_inspect_has_seen(masks, read, tmp_path, capsy
 def test_the_second_inspection_is_the_first_one(tmp_path, read, tool, task):
     tools.OUTLINES[tool](tmp_path / "raw")
     aged(tmp_path / "raw")
-    first = inspect(tmp_path / "raw", how=How(task=task))
+    first = inspect(tmp_path / "raw", how=LayoutOptions(task=task))
     count = len(read)
-    second = inspect(tmp_path / "raw", how=How(task=task))
+    second = inspect(tmp_path / "raw", how=LayoutOptions(task=task))
 
     assert (count, len(read)) == (3, 3)
     assert second.problems == first.problems
@@ -143,7 +143,7 @@ def test_masks_that_mean_something_else_are_read_again(masks, read):
 def test_a_part_leaves_the_findings_of_the_rest(masks, read):
     inspect(masks)
     count = len(read)
-    inspect(masks, how=How(limit=1))
+    inspect(masks, how=LayoutOptions(limit=1))
     inspect(masks)
     assert len(read) == count
 
@@ -221,7 +221,7 @@ def test_an_item_without_boxes_is_named_again(tmp_path, read, label):
         f"    items = (Item('train', 'a', folder / 'a.png', label={label}),)\n"
         "    return Layout('detection', 'own', (), items, Labels(('x', 'y')))\n"
     )
-    how = How(f"{tmp_path}/own.py:recognise")
+    how = LayoutOptions(f"{tmp_path}/own.py:recognise")
     first, second = ([each.message for each in inspect(tmp_path / "raw", how=how).fatal] for _ in range(2))
 
     assert (first, read) == (second, ["a"])

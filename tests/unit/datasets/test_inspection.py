@@ -13,7 +13,7 @@ from support.commands import call
 from support.errors import refused
 from support.layouts import pack_skipping, words
 
-from penstock.datasets import FolderDataset, How, inspect, listing
+from penstock.datasets import FolderDataset, LayoutOptions, inspect, listing
 from penstock.datasets.listing import files
 from penstock.kinds import Labels
 
@@ -209,14 +209,14 @@ def test_data_without_training_images_is_a_problem_unless_it_is_only_evaluated(r
 )
 def test_masks_drawn_from_annotations_keep_the_names_of_their_classes(tmp_path, make, task, own):
     make(tmp_path)
-    found = inspect(tmp_path, how=How(task=task)).labels.classes
+    found = inspect(tmp_path, how=LayoutOptions(task=task)).labels.classes
     assert found[0] == "background"
     assert own is None or found == own
     swapped = Labels(classes=(found[0], *reversed(found[1:])))
     message = f"--classes has no effect, as the data names its classes: {', '.join(found)}. Remove --classes."
-    refused(inspect, tmp_path, swapped, how=How(task=task), message=message)
+    refused(inspect, tmp_path, swapped, how=LayoutOptions(task=task), message=message)
     merged = Labels(classes=("background", "thing"), mapping=dict.fromkeys(range(2, len(found)), 1))
-    assert inspect(tmp_path, merged, how=How(task=task)).labels.classes == ("background", "thing")
+    assert inspect(tmp_path, merged, how=LayoutOptions(task=task)).labels.classes == ("background", "thing")
 
 
 @pytest.mark.parametrize("form", ["JPEG", "WEBP", "AVIF"])

@@ -5,7 +5,7 @@ from support import miniatures
 from support.commands import call
 from support.layouts import words
 
-from penstock.datasets import FolderDataset, How, inspect
+from penstock.datasets import FolderDataset, LayoutOptions, inspect
 from penstock.errors import DatasetError
 
 
@@ -17,7 +17,7 @@ def test_a_layout_of_ones_own_may_have_dataclasses(tmp_path):
         "def recognise(folder):\n    return folders.recognise(folder)\n"
     )
 
-    assert words(tmp_path / "raw", How(f"{tmp_path / 'own.py'}:recognise")) == []
+    assert words(tmp_path / "raw", LayoutOptions(f"{tmp_path / 'own.py'}:recognise")) == []
 
 
 def test_items_without_a_label_are_named(tmp_path):
@@ -28,7 +28,7 @@ def test_items_without_a_label_are_named(tmp_path):
         "    return Layout('classification', 'own', (), (Item('train', 'a', folder / 'a.png'),), Labels(('x', 'y')))\n"
     )
 
-    assert words(tmp_path / "raw", How(f"{tmp_path / 'own.py'}:recognise")) == [
+    assert words(tmp_path / "raw", LayoutOptions(f"{tmp_path / 'own.py'}:recognise")) == [
         "a.png: expected a label, a mask or boxes, found None for a label. Give it a class id, or leave it out."
     ]
 
@@ -51,7 +51,7 @@ def test_items_without_a_mask_or_boxes_are_named(tmp_path, task, message):
         f"    return Layout('{task}', 'own', (), (Item('train', 'a', folder / 'a.png', label=1),), Labels(('x', 'y')))\n"
     )
 
-    assert words(tmp_path / "raw", How(f"{tmp_path / 'own.py'}:recognise")) == [
+    assert words(tmp_path / "raw", LayoutOptions(f"{tmp_path / 'own.py'}:recognise")) == [
         f"{message} Give it some, or leave it out."
     ]
 
@@ -109,7 +109,7 @@ def test_a_layout_of_ones_own_is_a_file(tmp_path, capsys):
 
 def test_an_unknown_layout_is_refused(tmp_path):
     with pytest.raises(DatasetError) as caught:
-        inspect(tmp_path, how=How("vok"))
+        inspect(tmp_path, how=LayoutOptions("vok"))
 
     assert str(caught.value) == (
         "--layout vok: expected FILE.py:NAME, or one of cifar10, cifar100, cifar100-coarse, mnist, "

@@ -11,7 +11,7 @@ from support.errors import refused
 from support.images import exif, jpeg, make_image
 from support.miniatures import gray, write
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.images import decode_image, intervals, probe
 from penstock.images.geometry import Region
 from penstock.images.upright import read_upright
@@ -53,7 +53,7 @@ def differs(one, other):
 )
 def test_crops_of_seekable_files_are_cut_out_and_pixels_stay_nearly_the_same(tmp_path, options, interval):
     before = jpeg(make_image(*SIZE), **options)
-    after = packed(tmp_path, before, ".jpg", How(seekable=True))
+    after = packed(tmp_path, before, ".jpg", LayoutOptions(seekable=True))
     info = probe(after, "x")
 
     assert (info.restarts, info.orientation) == (interval, probe(before, "x").orientation)
@@ -66,7 +66,7 @@ def test_crops_of_seekable_files_are_cut_out_and_pixels_stay_nearly_the_same(tmp
 
 @pytest.mark.parametrize(("width", "interval"), [(16 * 7, 1), (16 * 10, 5), (16 * 12, 6), (16 * 9 - 3, 3)])
 def test_intervals_divide_a_row_of_blocks(tmp_path, width, interval):
-    after = packed(tmp_path, jpeg(make_image(48, width), subsampling="4:2:0"), ".jpg", How(seekable=True))
+    after = packed(tmp_path, jpeg(make_image(48, width), subsampling="4:2:0"), ".jpg", LayoutOptions(seekable=True))
 
     assert probe(after, "x").restarts == interval
 
@@ -74,7 +74,7 @@ def test_intervals_divide_a_row_of_blocks(tmp_path, width, interval):
 def test_images_of_all_formats_become_jpeg_of_a_quality(tmp_path):
     pixels = make_image(*SIZE)
     made = [
-        packed(tmp_path / f"{number}", image, suffix, How(quality=70, seekable=seekable))
+        packed(tmp_path / f"{number}", image, suffix, LayoutOptions(quality=70, seekable=seekable))
         for number, (image, suffix, seekable) in enumerate(
             (
                 (encoded(pixels, "PNG"), ".png", False),
@@ -96,7 +96,7 @@ def test_images_of_all_formats_become_jpeg_of_a_quality(tmp_path):
 @pytest.mark.parametrize("mode", ["P", "L", "LA", "1"])
 def test_colours_of_palettes_and_grays_stay_what_they_are(tmp_path, mode):
     before = encoded(make_image(*SIZE), "PNG", mode)
-    after = packed(tmp_path, before, ".png", How(quality=95, seekable=True))
+    after = packed(tmp_path, before, ".png", LayoutOptions(quality=95, seekable=True))
 
     assert probe(after, "x").channels == (3 if mode == "P" else 1)
     assert differs(decode_image(after, "x"), decode_image(before, "x")) < 25
@@ -107,18 +107,18 @@ def test_what_jpeg_cannot_hold_stays_as_it_is(tmp_path):
     inks = jpeg(make_image(*SIZE), mode="CMYK")
     plain = encoded(make_image(*SIZE), "PNG")
 
-    assert packed(tmp_path / "0", deep, ".png", How(quality=90)) == deep
-    assert packed(tmp_path / "1", inks, ".jpg", How(quality=90, seekable=True)) == inks
+    assert packed(tmp_path / "0", deep, ".png", LayoutOptions(quality=90)) == deep
+    assert packed(tmp_path / "1", inks, ".jpg", LayoutOptions(quality=90, seekable=True)) == inks
     wide = encoded(np.zeros((2, 65501, 3), np.uint8), "PNG")
 
-    assert packed(tmp_path / "3", wide, ".png", How(quality=90)) == wide
-    assert packed(tmp_path / "2", plain, ".png", How(seekable=True)) == plain
+    assert packed(tmp_path / "3", wide, ".png", LayoutOptions(quality=90)) == wide
+    assert packed(tmp_path / "2", plain, ".png", LayoutOptions(seekable=True)) == plain
 
 
 def test_what_is_seekable_already_loses_nothing(tmp_path):
-    once = packed(tmp_path / "0", jpeg(make_image(*SIZE)), ".jpg", How(seekable=True))
+    once = packed(tmp_path / "0", jpeg(make_image(*SIZE)), ".jpg", LayoutOptions(seekable=True))
 
-    assert packed(tmp_path / "1", once, ".jpg", How(seekable=True)) == once
+    assert packed(tmp_path / "1", once, ".jpg", LayoutOptions(seekable=True)) == once
 
 
 def test_a_damaged_image_is_a_problem_of_its_own(tmp_path):
@@ -126,7 +126,7 @@ def test_a_damaged_image_is_a_problem_of_its_own(tmp_path):
     for name, image in (("good", sound), ("bad", sound[: len(sound) // 2])):
         write(tmp_path / f"images/{name}.jpg", image)
         write(tmp_path / f"masks/{name}.png", gray(np.eye(*SIZE, dtype=np.uint8)))
-    (problem,) = inspect(tmp_path, how=How(seekable=True)).fatal
+    (problem,) = inspect(tmp_path, how=LayoutOptions(seekable=True)).fatal
 
     assert str(problem.file).startswith("images/bad.jpg")
 
@@ -136,7 +136,7 @@ def test_what_pillow_cannot_read_costs_itself_alone(tmp_path):
     for name, image in (("good", sound), ("bad", sound[:2] + b"\xff\xee\x00\x08Adobe\x00" + sound[2:])):
         write(tmp_path / f"images/{name}.jpg", image)
         write(tmp_path / f"masks/{name}.png", gray(np.eye(*SIZE, dtype=np.uint8)))
-    found = inspect(tmp_path, how=How(quality=90, seekable=True))
+    found = inspect(tmp_path, how=LayoutOptions(quality=90, seekable=True))
     (problem,) = found.fatal
 
     assert "expected an image that can be written as JPEG, found " in problem.message
@@ -148,6 +148,6 @@ def test_a_quality_that_is_none_is_refused(tmp_path):
     write(tmp_path / "images/0.jpg", jpeg(make_image(*SIZE)))
     write(tmp_path / "masks/0.png", gray(np.eye(*SIZE, dtype=np.uint8)))
     refused(
-        lambda: inspect(tmp_path, how=How(quality=101)),
+        lambda: inspect(tmp_path, how=LayoutOptions(quality=101)),
         message="--quality: expected a number from 1 to 100, found 101. Give for example --quality 90.",
     )

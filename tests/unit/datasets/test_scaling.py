@@ -13,13 +13,13 @@ from support.errors import refused
 from support.miniatures import make_image, write
 
 import penstock as ps
-from penstock.datasets import FolderDataset, How, inspect
+from penstock.datasets import FolderDataset, LayoutOptions, inspect
 from penstock.images import decode_image
 from penstock.kinds.fields import decode_classification
 from penstock.kinds.items import Labels
 
 RANGE = (-3.0, 4.0)
-HOW = How(value_range=RANGE)
+HOW = LayoutOptions(value_range=RANGE)
 
 
 def heights(seed, low=-2.0, high=3.0):
@@ -93,7 +93,7 @@ def test_a_range_without_values_is_refused(folder, wrong):
         f"--value-range: expected two numbers, the lower one first, found {wrong[0]:g} {wrong[1]:g}. Give the values "
         "that become 0 and 65535, for example --value-range -160 240."
     )
-    refused(inspect, folder / "raw", how=How(value_range=wrong), message=message)
+    refused(inspect, folder / "raw", how=LayoutOptions(value_range=wrong), message=message)
 
 
 def test_volumes_have_no_range(tmp_path):
@@ -138,7 +138,7 @@ def test_dicom_images_beside_others_need_a_range_that_somebody_gives(tmp_path):
 
 
 def test_it_comes_before_images_are_made_smaller(folder):
-    found = inspect(folder / "raw", how=How(value_range=RANGE, max_side=12))
+    found = inspect(folder / "raw", how=LayoutOptions(value_range=RANGE, max_side=12))
 
     assert not found.problems or not found.fatal
     assert {(each.height, each.width, each.pixel_format.bits) for each in found.items} == {(10, 12, 16)}

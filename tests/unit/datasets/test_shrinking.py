@@ -13,14 +13,14 @@ from support.datasets import records
 from support.errors import refused
 from support.miniatures import gray, make_image, write
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.images import decode_mask, probe
 from penstock.images.upright import read_upright
 from penstock.kinds import Labels
 from penstock.kinds.fields import decode_detection, decode_segmentation
 from penstock.kinds.instances import decode_object
 
-HOW = How(max_side=16)
+HOW = LayoutOptions(max_side=16)
 LARGE = (48, 64)
 
 
@@ -112,7 +112,7 @@ def test_pixels_of_objects_are_those_of_the_smaller_image(tmp_path):
     shapes = [{"label": "a", "points": points, "shape_type": "polygon"}]
     tree = {"version": "5", "shapes": shapes, "imagePath": "0.png", "imageHeight": 48, "imageWidth": 64}
     write(tmp_path / "raw/train/0.json", json.dumps(tree))
-    dataset = packed(tmp_path / "raw", tmp_path, How(task="instances", max_side=16))
+    dataset = packed(tmp_path / "raw", tmp_path, LayoutOptions(task="instances", max_side=16))
     (record,) = map(decode_detection, records(dataset, "train"))
 
     assert decode_object(record.objects[0], (12, 16), "x").sum() == pytest.approx(64, abs=17)

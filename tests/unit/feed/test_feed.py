@@ -10,7 +10,7 @@ import pytest
 from support.feeds import Text, feed, memory, take
 from support.training import recipe
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.feed import Feed
 from penstock.images.color import Jitter
 from penstock.order import Plan, Shuffle
@@ -150,7 +150,7 @@ def test_so_few_batches_are_prepared_ahead_as_keep_threads_at_work(batch, thread
 
 
 def test_one_feed_begins_at_any_place_as_often_as_it_is_asked(packed):
-    feed = open_parts(recipe(packed.folder)).training_feed()
+    feed = open_experiment(recipe(packed.folder)).training_feed()
     whole = [(batch.origins, batch.cursor) for batch, _ in zip(feed.batches(), range(6), strict=False)]
     for k in (4, 0, 2):
         batches = feed.batches(whole[k][1])

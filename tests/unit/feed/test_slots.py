@@ -7,7 +7,7 @@ import pytest
 from support.feeds import feed, take
 from support.training import recipe
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 
 
 def test_padding_holds_nothing_of_older_batches():
@@ -39,7 +39,7 @@ def test_a_batch_owns_its_memory_until_it_and_all_views_of_it_are_gone(keep):
 
 
 def test_a_batch_is_its_owners_for_as_long_as_it_is_kept(packed):
-    feed = open_parts(recipe(packed.folder)).training_feed()
+    feed = open_experiment(recipe(packed.folder)).training_feed()
     batches = feed.batches()
     kept = [next(batches) for _ in range(12)]
     batches.close()

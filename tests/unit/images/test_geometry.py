@@ -13,7 +13,7 @@ from support.datasets import learn_colors
 from support.images import make_image
 from support.strategies import affines, numbers, seeds, sizes
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.feed import Feed
 from penstock.images import geometry
@@ -139,7 +139,7 @@ def test_what_is_smaller_than_a_block_is_taken_pixel_by_pixel():
 
 class TestViews:
     def test_a_margin_moves_whole_pixels(self, colors):
-        parts = open_parts(
+        parts = open_experiment(
             apply(
                 learn_colors(colors),
                 ["augment.view=pad-crop", "augment.view.margin=3", "augment.crop=[40, 36]", "augment.flip=0"],

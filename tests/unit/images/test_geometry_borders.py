@@ -6,7 +6,7 @@ import pytest
 from support.training import recipe
 
 from penstock import seeds
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.errors import RecipeError
 from penstock.images import warp_image
@@ -78,10 +78,10 @@ class TestBorders:
     def test_masks_know_no_border(self, packed, changes, message):
         chosen = apply(recipe(packed.folder), changes)
         if not message:
-            open_parts(chosen).model()
+            open_experiment(chosen).model()
             return
         with pytest.raises(RecipeError) as caught:
-            open_parts(chosen).model()
+            open_experiment(chosen).model()
         assert str(caught.value) == message
 
 

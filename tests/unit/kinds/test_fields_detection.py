@@ -6,7 +6,7 @@ import pytest
 from support import miniatures
 from support.datasets import learn_squares
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.datasets import inspect, pack, verify
 from penstock.errors import LabelError
 from penstock.kinds.fields import (
@@ -43,7 +43,7 @@ class TestRecords:
 
     def test_a_box_outside_is_named_by_training_and_by_verify(self, squares, tmp_path):
         record = DetectionRecord(miniatures.make_image(), (Object(0, 8, 4, 40, 16),), "a", "jpeg", 24, 32)
-        prepare = open_parts(learn_squares(squares)).task.prepare(train=False)
+        prepare = open_experiment(learn_squares(squares)).task.prepare(train=False)
         with pytest.raises(LabelError) as caught:
             prepare(Record("s#0", encode_detection(record)), None, {})
 
@@ -56,7 +56,7 @@ class TestRecords:
     def test_crowds_are_not_learnt_and_not_counted(self, tmp_path):
         miniatures.coco(tmp_path / "raw")
         dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
-        parts = open_parts(learn_squares(dataset))
+        parts = open_experiment(learn_squares(dataset))
         task, feed = parts.evaluation("train")
         (batch,) = itertools.islice(feed.walk(), 1)
         crowd = batch.tensors["crowd"].sum(dim=1).argmax()

@@ -13,7 +13,7 @@ from support.datasets import records
 from support.miniatures import make_image, write
 from support.recorded import recorded
 
-from penstock.datasets import FolderDataset, How, inspect, pack
+from penstock.datasets import FolderDataset, LayoutOptions, inspect, pack
 from penstock.errors import LabelError
 from penstock.images import codecs, drawing
 from penstock.kinds import InstancesKind
@@ -32,7 +32,7 @@ def made(tmp_path, *outlines, size=(24, 32)):
     shapes = [{"label": "cat", "points": points, "shape_type": "polygon"} for points in outlines]
     tree = {"version": "5", "shapes": shapes, "imagePath": "a.jpg", "imageHeight": size[0], "imageWidth": size[1]}
     write(tmp_path / "raw/a.json", json.dumps(tree))
-    return inspect(tmp_path / "raw", how=How(task="instances"))
+    return inspect(tmp_path / "raw", how=LayoutOptions(task="instances"))
 
 
 class TestRecords:
@@ -90,7 +90,7 @@ class TestRecords:
             "categories": [{"id": 1, "name": "cat"}],
         }
         write(tmp_path / "train/_annotations.coco.json", json.dumps(tree))
-        (problem,) = inspect(tmp_path, how=How(task="instances")).problems
+        (problem,) = inspect(tmp_path, how=LayoutOptions(task="instances")).problems
 
         assert problem.fatal
         assert problem.message == (

@@ -8,7 +8,7 @@ import torch
 from support.datasets import learn_colors
 from torch.nn import functional as F  # noqa: N812
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.losses import SoftCrossEntropy, SoftLabels
 from penstock.settings import Objective, Regularize
 
@@ -28,7 +28,7 @@ def test_the_loss_is_that_of_pytorch(weights):
 @pytest.mark.parametrize("mix", [Regularize(), MIXED])
 def test_pieces_have_the_same_gradients(colors, mix):
     """Micro-batches and ranks of whole pairs do the mathematics of one batch."""
-    parts = open_parts(
+    parts = open_experiment(
         learn_colors(colors, regularize=mix, loss=Objective(class_weights=(1.0, 2.0, 3.0), label_smoothing=0.1))
     )
     task, model = parts.task, parts.model().eval()

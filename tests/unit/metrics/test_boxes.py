@@ -13,7 +13,7 @@ from support.datasets import learn_squares
 from support.samples import cases
 
 from penstock import ranks as ranking
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.metrics import Boxes, Found
@@ -91,7 +91,7 @@ class TestScores:
 
     def test_the_truth_is_perfect_whatever_size_images_are_brought_to(self, squares):
         chosen = apply(learn_squares(squares), ["augment.resize_range=[50, 70]"])
-        task, feed = open_parts(chosen).evaluation("val")
+        task, feed = open_experiment(chosen).evaluation("val")
 
         class Oracle(torch.nn.Module):
             def forward(self, inputs):
@@ -114,7 +114,7 @@ def test_small_true_boxes_are_scored(tmp_path):
         miniatures.write(tmp_path / f"raw/p{number}.png", cv2.imencode(".png", pixels)[1].tobytes())
     miniatures.write(tmp_path / "raw/boxes.csv", "\n".join(rows) + "\n")
     dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
-    task, feed = open_parts(apply(learn_squares(dataset), ["augment.resize_range=[20, 20]"])).evaluation("val")
+    task, feed = open_experiment(apply(learn_squares(dataset), ["augment.resize_range=[20, 20]"])).evaluation("val")
 
     assert all((sample.arrays["label"] >= 0).sum() == 1 for sample in (feed[0], feed[1]))
     assert task.augment.fitted((100, 100)) == (20, 20)

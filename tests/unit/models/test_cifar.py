@@ -11,7 +11,7 @@ from support.defaults import default_recipe
 from support.watching import Given
 from torch.nn import functional as F  # noqa: N812
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.images import decode_image
@@ -88,7 +88,7 @@ def test_a_training_of_cifar10_fast_begins_with_patches_of_its_data_whitened(tmp
     miniatures.cifar10(tmp_path / "raw")
     dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
     chosen = dataclasses.replace(default_recipe("classification", "cifar10-fast"), data=Data(str(dataset.folder)))
-    first = open_parts(chosen).model().encoder[0]
+    first = open_experiment(chosen).model().encoder[0]
     images = [decode_image(decode_classification(record).image, "x") for record in records(dataset, "train")]
     mean, std = np.array([0.4914, 0.4822, 0.4465]), np.array([0.2470, 0.2435, 0.2616])
     shown = torch.from_numpy(((np.stack(images) / 255 - mean) / std).astype(np.float32)).movedim(-1, 1)

@@ -7,7 +7,7 @@ from support.deeplab import images, learn_deeplab, network
 from torch import nn
 
 from penstock import config as recipes
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.errors import RecipeError
 from penstock.models import build_segmenter
 from penstock.models.atrous import DPC
@@ -103,7 +103,7 @@ def test_a_cell_is_written_in_a_recipe(packed, tmp_path, capsys):
 
     assert status == 0, errors
     (folder,) = tmp_path.iterdir()
-    assert len(open_parts(recipes.load(folder / "recipe.toml")).model().aspp.branches) == 3
+    assert len(open_experiment(recipes.load(folder / "recipe.toml")).model().aspp.branches) == 3
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ def test_training_gives_every_scale_the_merge_and_the_auxiliary_head():
 
 @pytest.mark.parametrize("upsample", [True, False])
 def test_the_loss_is_added_for_every_scale_and_the_merge(packed, upsample):
-    parts = open_parts(learn_deeplab(packed, image_pyramid=(0.5, 1.0), aux_loss_weight=0.4, upsample=upsample))
+    parts = open_experiment(learn_deeplab(packed, image_pyramid=(0.5, 1.0), aux_loss_weight=0.4, upsample=upsample))
     task, model = parts.task, parts.model().train()
     (batch,) = [next(parts.training_feed().batches())]
     outputs = model(task.inputs(batch.tensors))

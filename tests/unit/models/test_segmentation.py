@@ -11,7 +11,7 @@ from support.defaults import default_recipe
 from support.errors import refused
 from support.training import recipe
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.errors import RecipeError
 from penstock.models import ARCHITECTURES, build_segmenter, parse_name
@@ -87,9 +87,9 @@ def test_unknown_names_are_predicted_with_the_nearest():
 def test_padding_is_nothing_to_the_network(packed):
     """What lies outside an image becomes 0 up to the rounding of a byte, as the same mean is taken from it."""
     task = Segmentation("unet:resnet18", ("a", "b", "c", "d", "e", "f"), canvas=(128, 128))
-    sample = dataclasses.replace(open_parts(recipe(packed.folder)).training_feed(), prepare=task.prepare(train=False))[
-        0
-    ]
+    sample = dataclasses.replace(
+        open_experiment(recipe(packed.folder)).training_feed(), prepare=task.prepare(train=False)
+    )[0]
     image = torch.from_numpy(np.asarray(sample.arrays["image"])).unsqueeze(0)
     seen = task.inputs({"image": image})[0]
     step = 1 / 255 / min(task.normalization.std)

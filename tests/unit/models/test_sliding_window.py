@@ -11,7 +11,7 @@ from penstock.models.sliding_window import bell
 CPU = torch.device("cpu")
 
 
-class Place(nn.Module):
+class ImportPath(nn.Module):
     """Logits that depend on a pixel and on its place within what is seen, so that windows disagree where they meet."""
 
     def __init__(self):
@@ -57,17 +57,17 @@ def test_probabilities_are_weighted_by_a_gaussian_around_each_windows_middle():
             place = slice(y, y + 32), slice(x, x + 32)
             along = np.exp(-0.5 * ((np.arange(32) + 0.5 - 16) / 4) ** 2)  # the deviation is an eighth of the side
             weight = torch.from_numpy(np.maximum(np.outer(along, along), 1e-4)).float()
-            total[(..., *place)] += weight * Place()(images[(..., *place)]).softmax(dim=1)
+            total[(..., *place)] += weight * ImportPath()(images[(..., *place)]).softmax(dim=1)
             weights[place] += weight
-    found = Windowed(Place(), Window(32), CPU)(images).exp()
+    found = Windowed(ImportPath(), Window(32), CPU)(images).exp()
 
     torch.testing.assert_close(found, total / weights)
-    plain = Windowed(Place(), Window(32, 0.0), CPU)(images).exp()
+    plain = Windowed(ImportPath(), Window(32, 0.0), CPU)(images).exp()
     assert not torch.allclose(found, plain, atol=0.05), "windows that do not overlap have seams"
 
 
 def test_windows_are_filled_up_to_what_networks_take():
-    model = Place()
+    model = ImportPath()
     found = Windowed(model, Window(40), CPU)(torch.randn(1, 3, 50, 30))
 
     assert (set(model.seen), found.shape) == ({(64, 64)}, (1, 3, 50, 30))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.strategies import plans, shares, shuffles, snapshots
 from support.training import recipe
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.errors import PlanError
 from penstock.order import Plan, Repeats, Shuffle
 from penstock.values import Address, Cursor, Partition, Share, Snapshot
@@ -188,7 +188,7 @@ def test_the_reach_of_a_position_is_what_its_window_wants(plan, position):
 def test_a_cursor_names_the_plan_that_it_counts_in(packed):
     from penstock.errors import PlanError
 
-    feeds = [open_parts(dataclasses.replace(recipe(packed.folder), seed=seed)).training_feed() for seed in (3, 4)]
+    feeds = [open_experiment(dataclasses.replace(recipe(packed.folder), seed=seed)).training_feed() for seed in (3, 4)]
     batches = feeds[0].batches()
     cursor = next(batches).cursor
     batches.close()

@@ -15,7 +15,7 @@ from support.shaking import Looks
 from support.training import recipe
 from support.watching import Given
 
-from penstock.assembly import open_parts, open_run
+from penstock.assembly import open_experiment, open_run
 from penstock.config import apply, load
 from penstock.datasets import inspect, pack
 from penstock.feed import Feed
@@ -113,7 +113,7 @@ def test_replay_draws_mixed_images_as_the_model_saw_them(tmp_path, drawn, capsys
     chosen, given = dataclasses.replace(default_recipe("classification"), data=Data(str(dataset.folder))), Given()
     folder, _ = train(apply(chosen, settings), tmp_path / "runs", hooks=[given])
     assert call("replay", folder.path, "--step", 1, capsys=capsys)[0] == 0
-    normal = open_parts(load(folder.path / "recipe.toml")).task.normalization
+    normal = open_experiment(load(folder.path / "recipe.toml")).task.normalization
     mean, std = (torch.tensor(value).view(3, 1, 1) for value in (normal.mean, normal.std))
     seen = (255 * (given.inputs[0] * std + mean)).clamp(0, 255).movedim(1, -1).numpy()
 

@@ -6,7 +6,7 @@ from math import inf, nan
 import pytest
 
 from penstock.errors import RecipeError
-from penstock.session.best import Deciding, is_best
+from penstock.session.best import BestMetric, is_best
 
 
 @dataclass
@@ -36,14 +36,14 @@ def test_of_equal_scores_the_newer_is_the_best_and_what_is_not_finite_never_is(v
 def test_the_tasks_score_decides_unless_another_is_chosen():
     scores = Scores({"iou": 0.5, "error": 3.0, "distance": 2.0}, frozenset({"distance"}))
 
-    assert Deciding.of(Task(), "").value(scores) == 0.5
-    assert Deciding.of(Task(), "error").value(scores) == -3.0
-    assert Deciding.of(Task(), "distance").value(scores) == -2.0
+    assert BestMetric.of(Task(), "").value(scores) == 0.5
+    assert BestMetric.of(Task(), "error").value(scores) == -3.0
+    assert BestMetric.of(Task(), "distance").value(scores) == -2.0
 
 
 def test_a_score_that_is_not_there_is_named():
     with pytest.raises(RecipeError) as caught:
-        Deciding.of(Task(), "dice").value(Scores({"iou": 0.5, "error": 3.0}))
+        BestMetric.of(Task(), "dice").value(Scores({"iou": 0.5, "error": 3.0}))
 
     assert str(caught.value) == (
         "train.best_metric: expected one of iou, error, found dice. Choose one of these scores, or remove train.best_metric."

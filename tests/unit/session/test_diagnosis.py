@@ -17,7 +17,7 @@ from penstock.settings import Train
 from penstock.values import Cursor
 
 
-class Parts(nn.Module):
+class Experiment(nn.Module):
     """Three layers; the second one has a norm, in which one sample spoils all of a batch."""
 
     def __init__(self):
@@ -50,7 +50,7 @@ def diagnosed(made, given):
     made.backward(Line(), given, 0, 0)
     before = {name: buffer.clone() for name, buffer in made.model.named_buffers()}
     cause = made.diagnose(Line(), given, 0, 0)
-    started = {name: buffer.clone() for name, buffer in Parts().named_buffers()}
+    started = {name: buffer.clone() for name, buffer in Experiment().named_buffers()}
     for name, buffer in made.model.named_buffers():
         assert torch.equal(buffer, started[name]), name
         assert name.endswith("running_mean") is False or not torch.equal(before[name], started[name])
@@ -62,16 +62,16 @@ def diagnosed(made, given):
 @pytest.mark.parametrize("accumulate", [1, 3])
 class TestCause:
     def test_a_sample_that_spoils_a_batch_is_named(self, accumulate):
-        assert diagnosed(learner(Parts(), accumulate), batch(x=[3])) == Cause("first", ("n#3",))
+        assert diagnosed(learner(Experiment(), accumulate), batch(x=[3])) == Cause("first", ("n#3",))
 
     def test_so_are_two(self, accumulate):
-        assert diagnosed(learner(Parts(), accumulate), batch(x=[1, 5])) == Cause("first", ("n#1", "n#5"))
+        assert diagnosed(learner(Experiment(), accumulate), batch(x=[1, 5])) == Cause("first", ("n#1", "n#5"))
 
     def test_a_label_spoils_the_loss(self, accumulate):
-        assert diagnosed(learner(Parts(), accumulate), batch(y=[2])) == Cause("the loss", ("n#2",))
+        assert diagnosed(learner(Experiment(), accumulate), batch(y=[2])) == Cause("the loss", ("n#2",))
 
     def test_a_weight_spoils_all_samples_and_none_is_named(self, accumulate):
-        model = Parts()
+        model = Experiment()
         model.last.weight.data[0, 1] = math.nan
         assert diagnosed(learner(model, accumulate), batch()) == Cause("last", ())
 
@@ -81,7 +81,7 @@ def test_gradients_alone_are_named_from_the_loss_on():
         def loss(self, outputs, tensors):
             return (outputs[:, 0] - outputs[:, 0].detach()).abs().sqrt().sum().unsqueeze(0)
 
-    made = learner(Parts())
+    made = learner(Experiment())
     made.backward(Steep(), batch(), 0, 0)
     cause = made.diagnose(Steep(), batch(), 0, 0)
 
@@ -98,7 +98,7 @@ def test_norms_over_all_ranks_are_not_waited_for(spoiled):
             return super().loss(outputs * (1 if spoiled else torch.inf), tensors)
 
     seen = []
-    plain, model = learner(Parts()), synchronise_norms(Parts())
+    plain, model = learner(Experiment()), synchronise_norms(Experiment())
     plain.backward(Wrong(), batch(**spoiled), 0, 0)
     made = learner(model)
     made.model.eval()
@@ -119,7 +119,7 @@ def test_samples_of_weight_0_are_not_blamed():
 
     given = batch(x=[0, 4])
     given = Batch(given.tensors, torch.tensor([0.0, 1, 1, 1, 1, 1]), given.cursor, given.origins)
-    made = learner(Parts())
+    made = learner(Experiment())
     made.backward(Holes(), given, 0, 0)
 
     assert made.diagnose(Holes(), given, 0, 0) == Cause("first", ("n#4",))
@@ -133,13 +133,13 @@ def test_a_diagnosis_that_fails_leaves_the_model_as_it_was():
             model.middle(torch.ones(2, 4))
             raise ValueError("the test breaks it")
 
-    model = Parts()
+    model = Experiment()
     made = learner(model)
     made.backward(Wrong(), batch(), 0, 0)
     with pytest.raises(ValueError, match="the test breaks it"):
         made.diagnose(Wrong(), batch(), 0, 0)
 
-    assert all(torch.equal(one, other) for one, other in zip(model.buffers(), Parts().buffers(), strict=True))
+    assert all(torch.equal(one, other) for one, other in zip(model.buffers(), Experiment().buffers(), strict=True))
     assert all(module.training for module in model.modules())
 
 

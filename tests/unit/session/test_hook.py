@@ -6,7 +6,7 @@ from support.line import BATCH, Numbers, session
 from support.sessions import make_session
 from support.training import Stop, recipe
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.session import Hook, Steps
 from penstock.session.hook import POINTS, keys
 from penstock.settings import Train
@@ -67,7 +67,7 @@ class TestHooks:
     def test_every_says_how_often(self, packed, tmp_path):
         story = Story()
         story.every = Steps(2)
-        make_session(open_parts(recipe(packed.folder)), tmp_path, Train(steps=5), [story]).train()
+        make_session(open_experiment(recipe(packed.folder)), tmp_path, Train(steps=5), [story]).train()
 
         assert [line for line in story.told if line.startswith("after")] == ["after 2", "after 4"]
 
@@ -82,7 +82,7 @@ class TestHooks:
 
         story = Story()
         session = make_session(
-            open_parts(recipe(packed.folder)), tmp_path, Train(steps=3), [Broken(), WorseAtTheEnd(), story]
+            open_experiment(recipe(packed.folder)), tmp_path, Train(steps=3), [Broken(), WorseAtTheEnd(), story]
         )
         with pytest.raises(KeyError, match="oh") as caught:
             session.train()

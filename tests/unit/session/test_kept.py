@@ -8,7 +8,7 @@ from support.errors import refused
 from support.line import CPU, SPEC, Line, Numbers, Told, by_hand, close, numbers, session
 from torch import nn
 
-from penstock.session import Attached, Hook, Learner, Steps
+from penstock.session import Hook, HookList, Learner, Steps
 from penstock.session.kept import Kept, check_wants
 from penstock.settings import Train
 
@@ -180,7 +180,7 @@ def test_hooks_change_a_batch_one_after_the_other(tmp_path):
             return dataclasses.replace(batch, tensors={**batch.tensors, "x": batch.tensors["x"] + 1})
 
     made = session(tmp_path, 2, hooks=[Adds(), Doubles()])
-    assert isinstance(made.attached, Attached)
+    assert isinstance(made.attached, HookList)
     made.train()
 
     close([made.batch.tensors["x"]], [2 * numbers(4)["x"] + 1])

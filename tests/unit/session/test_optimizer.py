@@ -6,7 +6,7 @@ from support.training import Stop, recipe, state
 from torch import nn
 from torch.optim import lr_scheduler as schedules
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.errors import RecipeError
 from penstock.models import build_classifier, build_detector, build_segmenter
@@ -88,7 +88,7 @@ class TestOptimizer:
         assert [low.rate(step, 10) for step in range(4)] == pytest.approx([2.0, 0.2, 0.1, 0.1])
 
     def test_heads_and_biases_may_learn_faster(self, packed):
-        model = open_parts(recipe(packed.folder)).model()
+        model = open_experiment(recipe(packed.folder)).model()
         optimizer = make_optimizer(SGD(bias_lr_mult=2.0, head_lr_mult=10.0), model)
         shares = {id(p): group["lr_mult"] for group in optimizer.param_groups for p in group["params"]}
         named = {name: shares[id(p)] for name, p in model.named_parameters()}

@@ -13,22 +13,22 @@ from support.line import CPU, Scorer, Told, session
 from penstock.errors import CheckpointError
 from penstock.ranks import Ranks
 from penstock.session import CheckpointStore, Hook, Saver
-from penstock.session.saving import Standing
+from penstock.session.saving import TrainingState
 from penstock.values import Cursor
 
 
 @pytest.mark.parametrize("best", [None, (4, 0.25)])
 def test_where_a_training_stands_is_kept_as_json(best):
-    standing = Standing(7, Cursor(56, "plan"), best, pending_evaluation=True)
+    standing = TrainingState(7, Cursor(56, "plan"), best, pending_evaluation=True)
 
     saved = json.loads(json.dumps({**standing.as_json(), "hooks": {}}))
-    assert Standing.from_json(7, saved, "run/step") == standing
+    assert TrainingState.from_json(7, saved, "run/step") == standing
 
 
 def test_a_step_leaves_the_data_path_at_one_position():
-    Standing(7, Cursor(56, "plan")).check_position(8, "run/step")
+    TrainingState(7, Cursor(56, "plan")).check_position(8, "run/step")
     with pytest.raises(CheckpointError) as caught:
-        Standing(7, Cursor(55, "plan")).check_position(8, "run/step")
+        TrainingState(7, Cursor(55, "plan")).check_position(8, "run/step")
 
     assert str(caught.value) == (
         "run/step: expected a cursor at position 56, behind 7 steps, found position 55. The checkpoint is of another "
@@ -233,7 +233,7 @@ def test_the_best_is_marked_once_it_is_there(tmp_path):
     ids=str,
 )  # fmt: skip
 def test_another_state_is_a_damaged_checkpoint(change):
-    saved = {**Standing(7, Cursor(56, "plan")).as_json(), "hooks": {}, **change}
+    saved = {**TrainingState(7, Cursor(56, "plan")).as_json(), "hooks": {}, **change}
     with pytest.raises(CheckpointError) as caught:
-        Standing.from_json(7, saved, "run/step")
+        TrainingState.from_json(7, saved, "run/step")
     assert str(caught.value).startswith("run/step/state.json: expected the state of a training, found ")

@@ -9,7 +9,7 @@ import torch
 from support.line import SPEC, Numbers, Others, Scorer, Told, by_hand, close, numbers, session
 from support.training import Stop, recipe
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.errors import NonFiniteError
 from penstock.feed import Batch
 from penstock.session import Hook, Outcome
@@ -238,7 +238,7 @@ def test_the_best_is_the_newest_with_the_highest_score_and_marked_when_hooks_are
 
     told, scores = [], iter([0.3, 0.5, 0.4, 0.5])
     make_session(
-        open_parts(recipe(packed.folder)), tmp_path / "run", Train(steps=4, evaluate_every=1), [Told()],
+        open_experiment(recipe(packed.folder)), tmp_path / "run", Train(steps=4, evaluate_every=1), [Told()],
         evaluate=lambda model, stop: (Score(next(scores)), None),
     ).train()  # fmt: skip
 

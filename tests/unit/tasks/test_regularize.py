@@ -14,7 +14,7 @@ from support.watching import Given
 from torch.nn import functional as F  # noqa: N812
 
 from penstock import seeds
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.seeds import generator
@@ -82,7 +82,7 @@ class TestMixing:
         assert regularize.partners(5, torch.device("cpu")).tolist() == [1, 0, 3, 2, 4]
 
     def test_holes_are_mixed_with_nothing(self, colors):
-        task = open_parts(learn_colors(colors, regularize=MIXED)).task
+        task = open_experiment(learn_colors(colors, regularize=MIXED)).task
         tensors = {
             "image": torch.zeros(4, 8, 8, 3, dtype=torch.uint8),
             "label": torch.tensor([0, 1, 2, 0]),

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 from support.training import recipe
 
-from penstock.assembly import Parts
+from penstock.assembly import Experiment
 from penstock.assembly.run_data import RunData, plain_stages, read_run_data, stages_of
 from penstock.datasets import About, TopicDataset
-from penstock.datasets.topics import Known
+from penstock.datasets.topics import TopicState
 from penstock.errors import ExpiredError, RecipeError, SourceError
 from penstock.order import Stage
 from penstock.ranks import Ranks
@@ -54,7 +54,7 @@ class World:
     def follower(self):
         """As a new process makes it."""
         dataset = TopicDataset(Address("h", "t"), self.range, open_log=lambda _: self.log)
-        parts = Parts(self.recipe, dataset)
+        parts = Experiment(self.recipe, dataset)
         return Follower(parts, read_run_data(self.folder), self.folder, Ranks(), self.said.append, pin_memory=False)
 
     def resumed(self, follower):
@@ -76,10 +76,10 @@ def test_the_ids_of_the_raw_masks_travel_with_a_topic(tmp_path):
     log.append(b"x", 0, headers=[("penstock-dataset", about.encoded())])
     dataset = TopicDataset(Address("h", "t"), open_log=lambda _: log)
     folder = RunFolder.create(tmp_path, "run")
-    RunData("content", {}, Known(about, 1)).write(folder, "plan")
+    RunData("content", {}, TopicState(about, 1)).write(folder, "plan")
 
     assert dataset.description.original == (7, 11)
-    assert read_run_data(folder).known == Known(about, 1)
+    assert read_run_data(folder).known == TopicState(about, 1)
 
 
 def test_a_partition_that_held_nothing_is_remembered(tmp_path):

@@ -11,7 +11,7 @@ from support.commands import call
 from support.defaults import default_recipe
 from support.training import recipe
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.cli.events import show
 from penstock.config import apply
 from penstock.datasets import inspect, pack
@@ -129,7 +129,7 @@ class TestInit:
     def test_other_classes_take_over_all_but_the_last_layer(self, packed, whole_run, tmp_path, capsys):
         described = dataclasses.replace(packed.description, classes=(*packed.description.classes, "more"))
         other = dataclasses.replace(packed, description=described)
-        parts = dataclasses.replace(open_parts(recipe(packed.folder)), dataset=other)
+        parts = dataclasses.replace(open_experiment(recipe(packed.folder)), dataset=other)
         parts = dataclasses.replace(parts, recipe=dataclasses.replace(parts.recipe, init=str(whole_run)))
         initial_model(parts, Events(show))
         printed = capsys.readouterr().out

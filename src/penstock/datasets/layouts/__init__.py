@@ -2,7 +2,7 @@
 
 choosing.py     all of them by name, and which of those that fit is taken
 recognition.py  the layout of a folder, or the error for one that has none
-how.py          what a user says of a folder, beside what lies in it
+layout_options.py what a user says of a folder, beside what lies in it
 adjusting.py    fewer images, other values, other sizes, written anew
 mattes.py       images and their alpha mattes
 masks.py        image and mask folders
@@ -64,7 +64,7 @@ typed.py           the door for what annotation tools write
 unread.py          tables that lie beside the data and name its images, but are not read
 """
 
-from penstock.datasets.layouts.how import How
+from penstock.datasets.layouts.layout_options import LayoutOptions
 from penstock.datasets.layouts.recognition import recognise
 
-__all__ = ["How", "recognise"]
+__all__ = ["LayoutOptions", "recognise"]

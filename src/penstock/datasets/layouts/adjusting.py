@@ -13,14 +13,14 @@ from penstock.errors import DatasetError
 
 if TYPE_CHECKING:
     from penstock.datasets.layout import Layout
-    from penstock.datasets.layouts.how import How
+    from penstock.datasets.layouts.layout_options import LayoutOptions
     from penstock.kinds.items import Item
 
 _BEST: Final = 100
 """The highest quality of JPEG."""
 
 
-def adjusted(found: Layout, how: How) -> Layout:
+def adjusted(found: Layout, how: LayoutOptions) -> Layout:
     """A layout with all that is asked for.
 
     Raises:

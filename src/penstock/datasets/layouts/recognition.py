@@ -32,7 +32,7 @@ from penstock.kinds.items import Problem, named
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.datasets.layouts.how import How
+    from penstock.datasets.layouts.layout_options import LayoutOptions
     from penstock.kinds.items import Box
 
 
@@ -47,7 +47,7 @@ _PUBLISHED: Final = (
 )
 
 
-def recognise(folder: Path, how: How) -> Layout:
+def recognise(folder: Path, how: LayoutOptions) -> Layout:
     """The layout of a folder, from the names in it.
 
     Raises:
@@ -148,7 +148,7 @@ def _unlabelled(found: Layout) -> bool:
     return bool(found.items) and all(item.label is None for item in found.items)
 
 
-def _gathered(folder: Path, found: Layout, how: How) -> Layout:
+def _gathered(folder: Path, found: Layout, how: LayoutOptions) -> Layout:
     """The layout with the splits of lists, the masks of one rater, and images that belong together."""
     found = split_lists.divide(folder, _composed(folder, _of_rater(found, how.rater)))
     left = unread.problems(folder, found, confirmed=bool(how.layout or how.pattern or how.masks))
@@ -186,7 +186,7 @@ def _of_rater(found: Layout, rater: str) -> Layout:
     return replace(found, items=found.raters[rater], problems=problems, reasons=reasons)
 
 
-def _found(folder: Path, how: How) -> Layout | None:
+def _found(folder: Path, how: LayoutOptions) -> Layout | None:
     if how.images or how.masks:
         if not (how.images and how.masks):
             raise DatasetError(
@@ -199,7 +199,7 @@ def _found(folder: Path, how: How) -> Layout | None:
         return masks.given(folder, how.images, how.masks)
     if how.fields:
         return tfrecords.recognise_fields(folder, how.fields) or table.recognise(folder, how.fields)
-    if place := custom.place_of(how.layout):
+    if place := custom.import_path_of(how.layout):
         return _own(place, folder)
     if how.layout and how.layout not in LAYOUTS:
         raise DatasetError(
@@ -213,7 +213,7 @@ def _found(folder: Path, how: How) -> Layout | None:
     return choosing.chosen(folder, how.task)
 
 
-def _own(place: custom.Place, folder: Path) -> Layout | None:
+def _own(place: custom.ImportPath, folder: Path) -> Layout | None:
     """The layout that somebody's own function recognises."""
     found = custom.call(custom.load(place, "--layout"), place, "--layout", {"folder": folder})
     if found is not None and not isinstance(found, Layout):
@@ -236,7 +236,7 @@ def _of_another_task(folder: Path, task: str, found: Layout) -> DatasetError:
     )
 
 
-def _unknown(folder: Path, how: How) -> DatasetError:
+def _unknown(folder: Path, how: LayoutOptions) -> DatasetError:
     if how.task and not how.layout and (other := _found(folder, replace(how, task=""))):
         return _of_another_task(folder, how.task, other)
     if how.layout in ("", "tfrecords") and (fields := tfrecords.unknown_fields(folder)):

@@ -12,7 +12,7 @@ from penstock.datasets import listing
 from penstock.errors import SchemaError
 from penstock.records import framing
 from penstock.records.example import Fields
-from penstock.records.framing import HEADER, OVERHEAD, Place
+from penstock.records.framing import HEADER, OVERHEAD, RecordLocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +51,7 @@ def entries(path: Path) -> Iterator[Entry]:
     with _opened(path) as file:
         offset = number = 0
         while header := file.read(HEADER.size):
-            place = Place(str(path), number, offset)
+            place = RecordLocation(str(path), number, offset)
             length = framing.read_header(header, place)
             body = file.read(length + OVERHEAD - HEADER.size)
             if len(body) < length + OVERHEAD - HEADER.size:
@@ -86,7 +86,7 @@ def read_again(path: Path, number: int, offset: int, length: int) -> Fields:
     """A record, which is read and verified again: all of them would not fit into memory."""
     with _opened(path) as file:
         file.seek(offset)
-        payload = framing.unframe(file.read(length + OVERHEAD), length, Place(str(path), number, offset))
+        payload = framing.unframe(file.read(length + OVERHEAD), length, RecordLocation(str(path), number, offset))
     return Fields(payload, f"{path.name}#{number}")
 
 

@@ -5,7 +5,7 @@ import pytest
 from support.layouts import notes, words
 from support.miniatures import gray, make_image, write
 
-from penstock.datasets import How, inspect
+from penstock.datasets import LayoutOptions, inspect
 from penstock.datasets.layouts import advice
 from penstock.datasets.layouts.recognition import LAYOUTS
 
@@ -32,7 +32,7 @@ def test_files_of_an_unknown_type_are_named_by_their_type(tmp_path, name, end, r
 def test_a_layout_that_is_asked_for_says_what_it_looks_like(tmp_path):
     write(tmp_path / "pictures/a.jpg", make_image())
 
-    (found,) = words(tmp_path, How("voc"))
+    (found,) = words(tmp_path, LayoutOptions("voc"))
     assert found.endswith(
         " The layout voc has these files: JPEGImages/a.jpg  SegmentationClass/a.png  ImageSets/Segmentation/train.txt."
     )
@@ -78,7 +78,7 @@ def test_a_table_that_names_images_says_how_its_classes_are_found(tmp_path):
         "Photo, Kind, Place, Remark. If one of them is the class, name it, for example with --field image=Photo --field "
         "label=Kind. If not, describe the layout in a file of your own with --layout FILE.py:NAME (docs/layouts.md)."
     )
-    assert words(tmp_path, How(fields={"image": "Photo", "label": "Kind"})) == []
+    assert words(tmp_path, LayoutOptions(fields={"image": "Photo", "label": "Kind"})) == []
 
 
 def test_a_table_that_class_folders_do_not_read_is_a_problem_and_beside_masks_a_note(tmp_path):
@@ -97,7 +97,7 @@ def test_a_table_that_class_folders_do_not_read_is_a_problem_and_beside_masks_a_
         "If not, describe the layout in a file of your own with --layout FILE.py:NAME (docs/layouts.md), or confirm the "
         "folders with --layout folders."
     ]
-    assert words(tmp_path / "c", How("folders")) == []
+    assert words(tmp_path / "c", LayoutOptions("folders")) == []
     for folder, layout in (("c", "folders"), ("m", "")):
         assert notes(tmp_path / folder, layout) == [
             "about.csv: its column photo names images, but it is not read. It has the columns photo, tags."

@@ -11,7 +11,7 @@ from support.datasets import records
 from support.layouts import notes, pack_skipping, words
 from support.miniatures import gray, make_image, write
 
-from penstock.datasets import FolderDataset, How, inspect, pack
+from penstock.datasets import FolderDataset, LayoutOptions, inspect, pack
 from penstock.datasets.layouts import fill
 from penstock.images import codecs
 from penstock.kinds import Labels
@@ -261,7 +261,9 @@ def test_painted_pixels_are_masks_boxes_and_instances(tmp_path, make):
     expected = np.zeros(tools.SIZE, np.uint8)
     for value, (_, points) in enumerate(sorted(tools.SHAPES), 1):
         expected[tools.bits_of(points)] = value
-    names = {t: inspect(tmp_path / "raw", how=How(task=t)) for t in ("segmentation", "detection", "instances")}
+    names = {
+        t: inspect(tmp_path / "raw", how=LayoutOptions(task=t)) for t in ("segmentation", "detection", "instances")
+    }
     assert all(found.fatal == [] for found in names.values())
     pack(names["segmentation"], tmp_path / "data")
     boxes = names["detection"].items[0].item.label
@@ -375,7 +377,7 @@ def test_names_that_a_project_states_keep_their_order(tmp_path):
         .replace("<label><name>cat</name></label>", "", 1)
         .replace("<label><name>dog</name></label>", "<label><name>dog</name></label><label><name>cat</name></label>")
     )
-    assert inspect(tmp_path, how=How(task="detection")).labels.classes == ("dog", "cat")
+    assert inspect(tmp_path, how=LayoutOptions(task="detection")).labels.classes == ("dog", "cat")
 
 
 @pytest.mark.parametrize("size", [{"a": 1}, "x", -3, [24], None])
@@ -395,7 +397,7 @@ def test_a_size_in_xml_that_is_none_does_no_harm(tmp_path, text):
     path = tmp_path / "annotations.xml"
     path.write_text(path.read_text().replace(f'height="{tools.HEIGHT}"', f'height="{text}"'))
 
-    assert inspect(tmp_path, how=How(task="segmentation")).problems == ()
+    assert inspect(tmp_path, how=LayoutOptions(task="segmentation")).problems == ()
 
 
 @pytest.mark.parametrize("tool", ["LabelMe", "CVAT", "VGG Image Annotator", "Label Studio", "Supervisely"])
@@ -403,7 +405,7 @@ def test_a_size_in_xml_that_is_none_does_no_harm(tmp_path, text):
 def test_images_without_annotations_are_noted(tmp_path, tool, task):
     tools.OUTLINES[tool](tmp_path)
     write(tmp_path / "train/new/z.jpg", make_image(tools.SIZE, seed=99))
-    found = inspect(tmp_path, how=How(task=task))
+    found = inspect(tmp_path, how=LayoutOptions(task=task))
 
     assert [problem.message for problem in found.problems] == [
         "train/new/z.jpg: no annotation names it: it is left out."
@@ -505,7 +507,7 @@ def test_what_was_turned_lies_as_it_was_drawn(tmp_path, tool, kind, angle):
     name, texts = tool(angle)
     write(tmp_path / "raw/a.jpg", make_image(tools.SIZE))
     write(tmp_path / "raw" / name, texts[kind])
-    pack(inspect(tmp_path / "raw", Labels(clip_boxes=True), how=How(task="segmentation")), tmp_path / "data")
+    pack(inspect(tmp_path / "raw", Labels(clip_boxes=True), how=LayoutOptions(task="segmentation")), tmp_path / "data")
     left, top, right, bottom = BOX
     around = (left, top) if tool is label_studio_turned else ((left + right) / 2, (top + bottom) / 2)
     wanted = ellipse_turned(angle) if kind == "ellipse" else tools.bits_of(corners_turned(angle, around))

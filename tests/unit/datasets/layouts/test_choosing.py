@@ -12,7 +12,7 @@ from support.commands import call
 from support.layouts import words
 from support.miniatures import gray, make_image, write
 
-from penstock.datasets import How, inspect
+from penstock.datasets import LayoutOptions, inspect
 
 XML = "<annotation><object><name>dog</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></object></annotation>"
 
@@ -33,16 +33,16 @@ def test_what_has_train_and_val_is_taken_and_the_other_named(tmp_path, capsys):
     assert (found.layout.name, {item.item.split for item in found.items}) == ("YOLO", {"train", "val"})
     out = call("inspect", tmp_path, capsys=capsys)[1]
     assert ("note: --layout labelimg takes it for detection: Pascal VOC XML, 1 image with labels\n") in out
-    assert inspect(tmp_path, how=How("labelimg")).layout.name == "Pascal VOC XML"
+    assert inspect(tmp_path, how=LayoutOptions("labelimg")).layout.name == "Pascal VOC XML"
 
 
 def test_what_explains_more_than_twice_as_many_images_is_taken(tmp_path):
     two_of_one(tmp_path, trained="ab", both="")
-    assert inspect(tmp_path, how=How(task="detection")).layout.name == "Pascal VOC XML"
+    assert inspect(tmp_path, how=LayoutOptions(task="detection")).layout.name == "Pascal VOC XML"
     for name in "cd":
         write(tmp_path / f"images/train/{name}.jpg", make_image(seed=ord(name)))
         write(tmp_path / f"labels/train/{name}.txt", "0 0.5 0.5 0.25 0.25\n")
-    assert inspect(tmp_path, how=How(task="detection")).layout.name == "YOLO"
+    assert inspect(tmp_path, how=LayoutOptions(task="detection")).layout.name == "YOLO"
 
 
 def test_the_same_outlines_for_another_task_are_named_with_their_option(tmp_path, capsys):
@@ -53,7 +53,7 @@ def test_the_same_outlines_for_another_task_are_named_with_their_option(tmp_path
         "note: --task instances takes it for instances: LabelMe, 3 images with labels\n"
     ) in out
     for task in ("detection", "instances"):
-        assert inspect(tmp_path, how=How(task=task)).layout.kind.name == task
+        assert inspect(tmp_path, how=LayoutOptions(task=task)).layout.kind.name == task
 
 
 def test_the_option_of_another_task_chooses_the_layout_that_is_named(tmp_path):
@@ -61,7 +61,7 @@ def test_the_option_of_another_task_chooses_the_layout_that_is_named(tmp_path):
     two_of_one(tmp_path, trained="ab", both="c")
     for split, name in (("train", "a"), ("train", "b"), ("val", "c")):
         write(tmp_path / f"masks/{split}/{name}.png", gray(np.eye(24, 32, dtype=np.uint8)))
-    found = inspect(tmp_path, how=How("masks")).layout
+    found = inspect(tmp_path, how=LayoutOptions("masks")).layout
     others = inspect(tmp_path).layout.others
 
     assert found.kind.name == "segmentation"
@@ -69,13 +69,13 @@ def test_the_option_of_another_task_chooses_the_layout_that_is_named(tmp_path):
         ("Pascal VOC XML", "--layout labelimg"),
         ("image and mask folders", "--task segmentation"),
     ]
-    assert inspect(tmp_path, how=How(task="segmentation")).layout.name == found.name
+    assert inspect(tmp_path, how=LayoutOptions(task="segmentation")).layout.name == found.name
 
 
 @pytest.mark.parametrize("name", ["cityscapes", "ade20k", "camvid", "voc"])
 def test_a_published_data_set_is_never_taken_for_another_layout(tmp_path, name):
     miniatures.MINIATURES[name](tmp_path)
-    expected = inspect(tmp_path, how=How(name)).layout.name
+    expected = inspect(tmp_path, how=LayoutOptions(name)).layout.name
     assert inspect(tmp_path).layout.name == expected
 
 
@@ -83,7 +83,7 @@ def test_a_damaged_file_of_a_later_layout_does_not_matter(tmp_path):
     two_of_one(tmp_path, trained="ab", both="c")
     write(tmp_path / "labels.csv", b"file,label\n\xff\xfe,\n")
     assert words(tmp_path) == []
-    assert words(tmp_path, How("csv"))[0].startswith(f"{tmp_path}/labels.csv: expected CSV in UTF-8, found ")
+    assert words(tmp_path, LayoutOptions("csv"))[0].startswith(f"{tmp_path}/labels.csv: expected CSV in UTF-8, found ")
 
 
 def test_files_of_one_name_in_several_folders_are_listed(tmp_path):

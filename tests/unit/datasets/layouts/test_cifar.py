@@ -5,7 +5,7 @@ from support import miniatures
 from support.datasets import records
 from support.layouts import names_of, pack_miniature, pack_skipping
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.images import decode_image
 from penstock.kinds.fields import decode_classification
 
@@ -25,7 +25,7 @@ def test_cifar_pixels_are_those_of_the_file(tmp_path):
 
 @pytest.mark.parametrize(("layout", "label", "name"), [("", 97, "fine97"), ("cifar100-coarse", 2, "coarse2")])
 def test_cifar_100_has_two_labels(tmp_path, layout, label, name):
-    dataset = pack_miniature("cifar100", tmp_path, How(layout))
+    dataset = pack_miniature("cifar100", tmp_path, LayoutOptions(layout))
     found = {decode_classification(record).name: decode_classification(record) for record in records(dataset, "train")}
 
     assert (found["train-00002"].label, found["train-00002"].text) == (label, name)

@@ -11,7 +11,7 @@ from support.commands import call
 from support.datasets import records
 from support.layouts import boxes, changed_coco, notes, pack_miniature, pack_skipping, words
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.datasets.layouts import coco
 from penstock.images import decode_mask
 from penstock.kinds.fields import decode_detection, decode_segmentation
@@ -39,7 +39,7 @@ def test_images_that_no_annotation_names_are_noted(tmp_path, task):
     miniatures.coco(tmp_path)
     miniatures.write(tmp_path / "train2017/more.jpg", miniatures.make_image(seed=77))
     miniatures.write(tmp_path / "thumbnails/000000000000.jpg", miniatures.make_image(seed=78))
-    found = [problem for problem in inspect(tmp_path, how=How(task=task)).problems if not problem.fatal]
+    found = [problem for problem in inspect(tmp_path, how=LayoutOptions(task=task)).problems if not problem.fatal]
 
     assert [problem.message for problem in found if problem.kind == "image without annotations"] == [
         "train2017/more.jpg: no annotation names it: it is left out."
@@ -47,7 +47,7 @@ def test_images_that_no_annotation_names_are_noted(tmp_path, task):
 
 
 def test_coco_shapes_become_masks_with_small_things_on_top(tmp_path):
-    dataset = pack_miniature("coco", tmp_path, How(task="segmentation"))
+    dataset = pack_miniature("coco", tmp_path, LayoutOptions(task="segmentation"))
     found = {r.name: decode_mask(r.mask, "m") for r in map(decode_segmentation, records(dataset, "train"))}
     first = np.zeros((24, 32), np.uint8)
     first[4:16, 8:18] = 2
@@ -71,7 +71,9 @@ def test_coco_objects_without_an_area_are_measured(tmp_path):
         for each in tree["images"]:
             miniatures.write(tmp_path / str(number) / each["file_name"], miniatures.make_image(seed=each["id"]))
         miniatures.write(tmp_path / str(number) / "train.json", json.dumps(tree))
-        dataset = pack(inspect(tmp_path / str(number), how=How(task="segmentation")), tmp_path / f"data{number}")
+        dataset = pack(
+            inspect(tmp_path / str(number), how=LayoutOptions(task="segmentation")), tmp_path / f"data{number}"
+        )
         found.append({r.name: decode_mask(r.mask, "m") for r in map(decode_segmentation, records(dataset, "train"))})
 
     for masks in found:
@@ -91,7 +93,9 @@ def test_coco_run_lengths_may_be_packed_into_text(tmp_path):
         for each in tree["images"]:
             miniatures.write(tmp_path / str(number) / each["file_name"], miniatures.make_image(seed=each["id"]))
         miniatures.write(tmp_path / str(number) / "train.json", json.dumps(tree))
-        dataset = pack(inspect(tmp_path / str(number), how=How(task="segmentation")), tmp_path / f"data{number}")
+        dataset = pack(
+            inspect(tmp_path / str(number), how=LayoutOptions(task="segmentation")), tmp_path / f"data{number}"
+        )
         found.append(sorted(r.mask for r in map(decode_segmentation, records(dataset, "train"))))
 
     assert found[0] == found[1]
@@ -103,7 +107,7 @@ def test_coco_run_lengths_of_another_size_are_named(tmp_path):
     for each in tree["images"]:
         miniatures.write(tmp_path / each["file_name"], miniatures.make_image(seed=each["id"]))
     miniatures.write(tmp_path / "train.json", json.dumps(tree))
-    found = inspect(tmp_path, how=How(task="segmentation"))
+    found = inspect(tmp_path, how=LayoutOptions(task="segmentation"))
 
     assert [problem.message for problem in found.fatal] == [
         f"{tmp_path / 'train.json'}, image 8 (annotation 3): expected outlines of at least three points, or run lengths of an "
@@ -129,7 +133,7 @@ def test_coco_masks_are_those_of_pycocotools(real_data):
     coco = pytest.importorskip("pycocotools.coco")
     source = real_data("fruits_nuts_coco")
     truth = coco.COCO(str(source / "trainval.json"))
-    found = inspect(source, how=How(task="segmentation"))
+    found = inspect(source, how=LayoutOptions(task="segmentation"))
 
     assert len(found.items) == 18
     for each in found.items:
@@ -171,7 +175,7 @@ def test_of_coco_with_corners(tmp_path, capsys):
             x, y, width, height = each["bbox"]
             each["bbox"] = [x, y, x + width, y + height]
         path.write_text(json.dumps(tree))
-    found = inspect(tmp_path, how=How(task="detection", boxes="xyxy"))
+    found = inspect(tmp_path, how=LayoutOptions(task="detection", boxes="xyxy"))
     date = found.splits["train"][0].item.label[0]
 
     assert not found.fatal
@@ -194,7 +198,7 @@ def test_boxes_that_leave_their_images_may_be_meant_otherwise(tmp_path):
         f"{tmp_path}: boxes are read as a corner and a size, and some of 2 images reach outside. If they are corners, use "
         "--boxes xyxy."
     ]
-    assert [each for each in inspect(tmp_path, how=How(boxes="xyxy")).problems if "box" in each.kind] == []
+    assert [each for each in inspect(tmp_path, how=LayoutOptions(boxes="xyxy")).problems if "box" in each.kind] == []
 
 
 def test_of_what_names_its_edges_are_as_they_are(tmp_path, capsys):
@@ -208,7 +212,7 @@ def test_of_what_names_its_edges_are_as_they_are(tmp_path, capsys):
 @pytest.mark.parametrize("layout", ["coco", "coco-masks"])
 def test_annotations_of_no_category(tmp_path, layout):
     changed_coco(tmp_path, lambda tree: tree["annotations"][0].update(category_id=5))
-    message = words(tmp_path, How(layout))[0]
+    message = words(tmp_path, LayoutOptions(layout))[0]
     place = tmp_path / "annotations/instances_train2017.json"
 
     assert message == (
@@ -243,7 +247,7 @@ def test_categories_and_sizes_that_cannot_be(tmp_path, change, message):
     change(tree)
     path.write_text(json.dumps(tree))
 
-    assert words(tmp_path, How("coco-masks"))[0] == message.format(path=path, root=tmp_path)
+    assert words(tmp_path, LayoutOptions("coco-masks"))[0] == message.format(path=path, root=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +264,7 @@ def test_categories_and_sizes_that_cannot_be(tmp_path, change, message):
 def test_damaged_run_lengths_are_named(tmp_path, counts, found):
     shape = {"size": [24, 32], "counts": counts}
     path = changed_coco(tmp_path, lambda tree: tree["annotations"][0].update(segmentation=shape))
-    message = words(tmp_path, How("coco-masks"))[0]
+    message = words(tmp_path, LayoutOptions("coco-masks"))[0]
 
     assert message.startswith(f"{path}, image 7 (annotation 1): expected ")
     assert message.endswith(f"{found}. Fix the file.")
@@ -402,7 +406,7 @@ def test_images_annotations_and_files_that_do_not_belong_together_are_named(tmp_
 @pytest.mark.parametrize("shape", [[[1, 2, 3]], [[0, 0, 1e9, 0, 1e9, 1e9]], {"size": [9, 9], "counts": [81]}])
 def test_outlines_that_are_none_are_named(tmp_path, shape):
     path = changed_coco(tmp_path, lambda tree: tree["annotations"][0].update(segmentation=shape))
-    message = words(tmp_path, How(task="segmentation"))[0]
+    message = words(tmp_path, LayoutOptions(task="segmentation"))[0]
 
     assert message.startswith(
         f"{path}, image 7 (annotation 1): expected outlines of at least three points, or run lengths of an image of 24 x 32, found "
@@ -412,7 +416,7 @@ def test_outlines_that_are_none_are_named(tmp_path, shape):
 def test_masks_need_no_boxes(tmp_path):
     changed_coco(tmp_path, lambda tree: [each.pop("bbox") for each in tree["annotations"]])
 
-    assert words(tmp_path, How("coco-masks")) == []
+    assert words(tmp_path, LayoutOptions("coco-masks")) == []
     assert coco.recognise_masks(tmp_path).task == "segmentation"
 
 
@@ -424,7 +428,7 @@ def test_boxes_of_a_image_that_is_turned_or_of_another_size_are_named(tmp_path, 
     exif = image.getexif()
     exif[0x0112] = 6
     image.save(tmp_path / name, exif=exif)
-    found = words(tmp_path, How(task="detection"))
+    found = words(tmp_path, LayoutOptions(task="detection"))
 
     assert found[0] == (
         f"{name}: expected an image of 24 x 32 (height x width), which its annotations were made for, found 32 x 24, as viewers show "
@@ -433,7 +437,7 @@ def test_boxes_of_a_image_that_is_turned_or_of_another_size_are_named(tmp_path, 
     )
     del exif[0x0112]
     image.save(tmp_path / name, exif=exif)
-    assert words(tmp_path, How(task="detection")) == []
+    assert words(tmp_path, LayoutOptions(task="detection")) == []
 
 
 @pytest.mark.parametrize(
@@ -446,7 +450,7 @@ def test_boxes_that_are_no_numbers_are_named(tmp_path, layout, file, text):
     miniatures.MINIATURES[layout](tmp_path)
     (tmp_path / file).write_text(text)
 
-    assert words(tmp_path, How(task="detection"))[0].endswith(
+    assert words(tmp_path, LayoutOptions(task="detection"))[0].endswith(
         "expected four numbers for box 1, found one that is none (NaN or infinite). Fix it."
     )
 
@@ -484,7 +488,7 @@ def test_decoded_boxes_are_those_of_pycocotools(tmp_path):
              "segmentation": [[x, y, x + width, y, x + width, y + height]]}
         )  # fmt: skip
     path.write_text(json.dumps(tree))
-    dataset = pack(inspect(tmp_path / "raw", how=How(task="detection")), tmp_path / "data")
+    dataset = pack(inspect(tmp_path / "raw", how=LayoutOptions(task="detection")), tmp_path / "data")
     truth = coco.COCO(str(path))
     names = {image["file_name"].rpartition(".")[0]: number for number, image in truth.imgs.items()}
     order = {number: label for label, number in enumerate(sorted(truth.cats))}
@@ -514,7 +518,7 @@ class TestOutlines:
     @pytest.mark.parametrize("task", ["detection", "segmentation", "instances"])
     def test_a_box_elsewhere_is_a_problem(self, tmp_path, task):
         self.change(tmp_path, bbox=[1, 17, 4, 4])
-        assert words(tmp_path, How(task=task)) == [
+        assert words(tmp_path, LayoutOptions(task=task)) == [
             "train2017/000000000000.jpg: expected the box and the outline of annotation 1 in one place, found 1, 17 to 5, 21 "
             "and 8, 4 to 18, 16 (x, y). Fix it, or leave the image out with --skip-bad."
         ]
@@ -526,13 +530,13 @@ class TestOutlines:
     @pytest.mark.parametrize("box", [None, [], [0, 0, 0, 0]])
     def test_without_a_box_it_is_the_one_around_the_outline(self, tmp_path, box):
         self.change(tmp_path / "raw", bbox=box)
-        pack(inspect(tmp_path / "raw", how=How(task="detection")), tmp_path / "data")
+        pack(inspect(tmp_path / "raw", how=LayoutOptions(task="detection")), tmp_path / "data")
         assert [8, 4, 18, 16] in [each[1:] for each in map(list, boxes(tmp_path)["000000000000"])]
 
     def test_without_a_box_it_is_the_one_around_run_lengths(self, tmp_path):
         counts = [3 * 24 + 5, 6, 18, 6, 24 * 32 - 3 * 24 - 35]
         self.change(tmp_path / "raw", bbox=None, segmentation={"size": [24, 32], "counts": counts}, iscrowd=0)
-        pack(inspect(tmp_path / "raw", how=How(task="detection")), tmp_path / "data")
+        pack(inspect(tmp_path / "raw", how=LayoutOptions(task="detection")), tmp_path / "data")
         assert [3, 5, 5, 11] in [each[1:] for each in map(list, boxes(tmp_path)["000000000000"])]
 
 
@@ -573,7 +577,7 @@ def test_a_category_called_background_is_class_0_of_masks(tmp_path):
         tree = json.loads(path.read_text())
         rename(tree)
         path.write_text(json.dumps(tree))
-    dataset = pack(inspect(tmp_path / "raw", how=How(task="segmentation")), tmp_path / "data")
+    dataset = pack(inspect(tmp_path / "raw", how=LayoutOptions(task="segmentation")), tmp_path / "data")
     assert dataset.description.classes.count("background") == 1
     assert len(dataset.description.classes) == 2
     assert max(decode_mask(decode_segmentation(each).mask, "m").max() for each in records(dataset, "train")) == 1
@@ -596,7 +600,7 @@ class TestClasses:
 
         assert (found.layout.name, found.layout.kind.name) == ("COCO classes", "classification")
         assert found.labels.classes == ("fig", "date")
-        assert words(tmp_path, How(task="detection"))[0].startswith(
+        assert words(tmp_path, LayoutOptions(task="detection"))[0].startswith(
             f"{tmp_path}: expected data for detection, found data for classification (COCO classes)."
         )
         assert [(each.item.split, each.item.label) for each in found.items] == [

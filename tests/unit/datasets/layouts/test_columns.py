@@ -7,7 +7,7 @@ from support.commands import call
 from support.layouts import words
 from support.miniatures import make_image, write
 
-from penstock.datasets import How, inspect
+from penstock.datasets import LayoutOptions, inspect
 from penstock.errors import DatasetError
 
 TABLE = "No;Photo;Animal;Part\n1;0.jpg;cat;train\n2;1.jpg;dog;train\n3;2.jpg;cat;val\n4;3.jpg;dog;val\n"
@@ -23,7 +23,7 @@ def raw(tmp_path):
 
 def test_fields_name_the_columns(raw, capsys):
     fields = {"image": "Photo", "label": "animal", "split": "PART"}
-    found = inspect(raw, how=How(fields=fields))
+    found = inspect(raw, how=LayoutOptions(fields=fields))
     assert [(each.item.split, each.item.name, found.labels.classes[each.item.label]) for each in found.items] == [
         ("train", "0", "cat"), ("train", "1", "dog"), ("val", "2", "cat"), ("val", "3", "dog"),
     ]  # fmt: skip
@@ -35,7 +35,7 @@ def test_fields_name_the_columns(raw, capsys):
 
 
 def test_the_column_of_images_is_found_by_its_cells(raw):
-    found = inspect(raw, how=How(fields={"label": "Animal"}))
+    found = inspect(raw, how=LayoutOptions(fields={"label": "Animal"}))
     assert [(each.item.name, each.item.label) for each in found.items] == [("0", 0), ("1", 1), ("2", 0), ("3", 1)]
 
 
@@ -48,13 +48,13 @@ def test_another_column_of_that_name_is_not_used(raw):
     """A column `label` that holds something else than the classes."""
     write(raw / "export.csv", TABLE.replace("No;", "label;"))
     assert inspect(raw).labels.classes == ("1", "2", "3", "4")
-    assert inspect(raw, how=How(fields={"label": "Animal"})).labels.classes == ("cat", "dog")
+    assert inspect(raw, how=LayoutOptions(fields={"label": "Animal"})).labels.classes == ("cat", "dog")
 
 
 def test_boxes_too(raw):
     write(raw / "export.csv", "Photo,Kind,L,T,R,B\n0.jpg,cat,1,2,9,8\n1.jpg,dog,3,2,9,8\n")
     fields = {"label": "Kind", "xmin": "L", "ymin": "T", "xmax": "R", "ymax": "B"}
-    found = inspect(raw, how=How(fields=fields))
+    found = inspect(raw, how=LayoutOptions(fields=fields))
     assert [[(box.left, box.top, box.right, box.bottom) for box in each.item.label] for each in found.items] == [
         [(1, 2, 9, 8)], [(3, 2, 9, 8)],
     ]  # fmt: skip
@@ -64,7 +64,7 @@ def test_boxes_too(raw):
 def test_columns_that_are_not_there(raw, fields):
     ((name, column),) = fields.items()
     with pytest.raises(DatasetError) as caught:
-        inspect(raw, how=How(fields=fields))
+        inspect(raw, how=LayoutOptions(fields=fields))
     assert str(caught.value) == (
         f"{raw}: --field: expected columns of a CSV file for image, label, split, box, xmin, ymin, xmax, ymax, found "
         f"{name}={column}. export.csv has the columns No, Photo, Animal, Part."

@@ -12,7 +12,7 @@ from support.commands import call
 from support.layouts import notes, outside, words
 
 from penstock.cli import main
-from penstock.datasets import How, inspect, scenes
+from penstock.datasets import LayoutOptions, inspect, scenes
 from penstock.kinds import Labels
 
 
@@ -111,7 +111,7 @@ class TestClasses:
             miniatures.write(tmp_path / f"depth/{number}.png", miniatures.gray(noise))
 
         assert words(tmp_path) == [two_sides("depth", "photos")]
-        assert words(tmp_path, How("folders")) == []
+        assert words(tmp_path, LayoutOptions("folders")) == []
 
     @pytest.mark.parametrize(
         ("names", "change"),
@@ -132,7 +132,7 @@ class TestClasses:
         one, other = (name.partition("/")[0] for name in names)
 
         assert words(tmp_path) == [two_sides(other, one)]
-        assert words(tmp_path, How("folders")) == []
+        assert words(tmp_path, LayoutOptions("folders")) == []
 
     def test_two_classes_of_one_scene_are_two_classes(self, tmp_path):
         """As a camera above a belt takes them: all images look alike, those of one number no more than others."""
@@ -170,7 +170,7 @@ class TestClasses:
             "split. If the rest of the names are classes, move the folders into train/, val/ and test/ without that "
             "word. If the names are classes, confirm it with --layout folders."
         ]
-        assert words(tmp_path, How("folders")) == []
+        assert words(tmp_path, LayoutOptions("folders")) == []
 
     def test_two_classes_whose_images_are_numbered_are_two_classes(self, tmp_path):
         for number in range(2):
@@ -329,7 +329,7 @@ class TestSides:
             Image.fromarray(rgba).save(tmp_path / f"cut/{number}-removebg-preview.png")
 
         assert words(tmp_path) == [two_sides("cut", "photos")]
-        found = inspect(tmp_path, Labels(threshold=128), how=How(images="photos", masks="cut"))
+        found = inspect(tmp_path, Labels(threshold=128), how=LayoutOptions(images="photos", masks="cut"))
         assert found.fatal == []
         assert found.labels.classes == ("class0", "class1")
 
@@ -358,7 +358,7 @@ class TestSides:
             "If the class is in the names of the images, use --pattern. If it is the only class, confirm it with --layout "
             "folders."
         ]
-        assert inspect(tmp_path / "raw", how=How("folders")).fatal == []
+        assert inspect(tmp_path / "raw", how=LayoutOptions("folders")).fatal == []
 
 
 def test_splits_within_classes_are_a_problem_whose_remedy_works(tmp_path):
@@ -375,8 +375,8 @@ def test_splits_within_classes_are_a_problem_whose_remedy_works(tmp_path):
         f"and train/. If these are the splits, use --pattern '{pattern}'. If not, use --layout "
         "folders."
     )
-    assert words(tmp_path, How("folders")) == []
-    found = inspect(tmp_path, how=How(pattern=pattern))
+    assert words(tmp_path, LayoutOptions("folders")) == []
+    found = inspect(tmp_path, how=LayoutOptions(pattern=pattern))
     assert (found.labels.classes, {name: len(items) for name, items in found.splits.items()}, found.fatal) == (
         ("defect", "ok"), {"train": 2, "test": 2}, [],
     )  # fmt: skip
@@ -408,7 +408,9 @@ class TestNames:
             f"train/{name}: expected a folder of a class, found one whose name is hardly that of a class. Move it away, "
             "or confirm it with --layout folders."
         ]
-        assert inspect(tmp_path, how=How(layout="folders")).labels.classes == tuple(sorted(["cat", "dog", name]))
+        assert inspect(tmp_path, how=LayoutOptions(layout="folders")).labels.classes == tuple(
+            sorted(["cat", "dog", name])
+        )
 
     @pytest.mark.parametrize("name", ["cat - Copy", "cat copy", "cat copy 2", "cat (1)", "cat - Copy (2)"])
     def test_a_copy_of_a_class_must_be_confirmed(self, tmp_path, name):

@@ -7,7 +7,7 @@ import pytest
 from support.layouts import words
 from support.miniatures import gray, make_image, write
 
-from penstock.datasets import How, inspect
+from penstock.datasets import LayoutOptions, inspect
 
 OWN = "describe the layout in a file of your own with --layout FILE.py:NAME (docs/layouts.md)"
 EXPORT = f"Export the data as COCO from the tool that has written it, or {OWN}."
@@ -66,7 +66,7 @@ def test_a_layout_that_is_named_is_taken_beside_it(tmp_path):
     assert words(tmp_path)[0].endswith(
         "If the folder is to be packed without it, as one folder per class, use --layout folders."
     )
-    assert inspect(tmp_path, how=How("folders")).labels.classes == ("cat", "dog")
+    assert inspect(tmp_path, how=LayoutOptions("folders")).labels.classes == ("cat", "dog")
 
 
 def test_a_layout_that_reads_files_is_taken_beside_it(tmp_path):
@@ -77,7 +77,7 @@ def test_a_layout_that_reads_files_is_taken_beside_it(tmp_path):
     write(tmp_path / "labels/b.txt", "0 0.5 0.5 0.2 0.2\n")
     write(tmp_path / "data.yaml", "names: [cat]\n")
 
-    assert inspect(tmp_path, how=How(task="detection")).layout.name == "YOLO"
+    assert inspect(tmp_path, how=LayoutOptions(task="detection")).layout.name == "YOLO"
 
 
 def test_masks_are_no_reason_to_read_every_text(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from support import miniatures
 from support.layouts import words
 
-from penstock.datasets import How, inspect
+from penstock.datasets import LayoutOptions, inspect
 
 IDS = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2
 
@@ -66,16 +66,16 @@ def test_an_expression_finds_them_in_names(tmp_path):
     miniatures.write(tmp_path / "masks/other.png", miniatures.gray(IDS))
     assert together(inspect(tmp_path))["train"] == {""}
     for pattern in ("case-[a-z]", "case-([a-z])", "(case)-(?P<group>[a-z])"):
-        found = inspect(tmp_path, how=How(group=pattern))
+        found = inspect(tmp_path, how=LayoutOptions(group=pattern))
         splits = together(found)
         assert not (splits["train"] & splits["val"]) - {""}
         assert [problem.message for problem in found.problems] == [
             f"images/other.jpg: --group {pattern} does not fit the names of 1 image. Each is by itself."
         ]
-    assert words(tmp_path, How(group="(")) == [
+    assert words(tmp_path, LayoutOptions(group="(")) == [
         "--group (: expected a regular expression, found missing ), unterminated subpattern at position 0. Fix it."
     ]
-    assert words(tmp_path, How(group="nobody")) == [
+    assert words(tmp_path, LayoutOptions(group="nobody")) == [
         "--group nobody: expected a regular expression that fits the names of images, found none that it fits, such as "
         "images/case-a-0.jpg. Write for example --group '(?P<group>patient\\d+)'."
     ]
@@ -94,4 +94,4 @@ def test_a_val_that_large_groups_make_large_is_noted(tmp_path):
         "val has 12 images instead of 2, as images of a group stay together and there are 2 groups. Smaller groups are "
         "found with --group REGEX; --group '.*' makes each image one."
     ]
-    assert notes(inspect(tmp_path, how=How(group=".*"))) == []
+    assert notes(inspect(tmp_path, how=LayoutOptions(group=".*"))) == []

@@ -4,7 +4,7 @@ import pytest
 from support.layouts import boxes, words
 from support.miniatures import make_image, write
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 
 
 def xml(*objects, size=(24, 32)):
@@ -71,7 +71,7 @@ def test_xml_of_another_kind_is_not_taken(tmp_path):
     write(tmp_path / "images/a.jpg", make_image())
     write(tmp_path / "annotations/a.xml", "<svg></svg>")
 
-    assert words(tmp_path, How("labelimg"))[0] == (
+    assert words(tmp_path, LayoutOptions("labelimg"))[0] == (
         f"{tmp_path}: expected the layout labelimg, found annotations/, images/. Do one of these: pass the folder that "
         "holds all of the data, if this is a part of it or more than it; describe the layout in a file of your own with --layout FILE.py:NAME. The layout labelimg "
         "has these files: images/a.jpg  annotations/a.xml, or train/a.jpg  train/a.xml."

@@ -17,15 +17,15 @@ from support.errors import refused
 from support.training import recipe
 from support.volumes import HOW, brats, learn_volumes, nibabel, stored, volume_scene, write_cases, write_volume
 
-from penstock.assembly import open_parts
+from penstock.assembly import open_experiment
 from penstock.config import apply
-from penstock.datasets import FolderDataset, How, inspect, pack
+from penstock.datasets import FolderDataset, LayoutOptions, inspect, pack
 from penstock.datasets.layouts import nifti
 from penstock.errors import ImageError, RecipeError
 from penstock.images import PixelFormat, decode_image, decode_mask, volumes
 from penstock.images.codecs import encode_png
 from penstock.images.volumes import Volume, channels_of, read_labels, read_volume
-from penstock.inference import Trained, load_model
+from penstock.inference import TrainedModel, load_model
 from penstock.kinds.fields import decode_segmentation
 from penstock.tasks import ReadyModel
 from penstock.training import train
@@ -297,7 +297,7 @@ def test_other_arrangements_are_recognised(tmp_path, layout):
         }[layout]
         for name, array in zip(names, (first, second, labels), strict=True):
             write_volume(tmp_path / "raw" / name, stored(array, "RAS"))
-    dataset = pack(inspect(tmp_path / "raw", how=How()), tmp_path / "data")
+    dataset = pack(inspect(tmp_path / "raw", how=LayoutOptions()), tmp_path / "data")
     found = {decode_segmentation(r).name: decode_segmentation(r) for r in records(dataset, "train")}
 
     assert sorted(found) == [f"c{case}/{number:04d}" for case in range(2) for number in range(9)]
@@ -489,7 +489,7 @@ class TestVolumes:
         prediction = np.zeros((8, 8, 6), np.uint8)
         prediction[2:6, 2:6], prediction[0, 0] = 1, 1  # the truth, and something where nothing counts
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Trained, "predict_volume", lambda *_: prediction)
+            patch.setattr(TrainedModel, "predict_volume", lambda *_: prediction)
             out = ["-o", tmp_path / "out", "--labels", tmp_path / "raw/labels", "--ids", "original"]
             code, _, _ = call("predict", folder.path, tmp_path / "raw/images", *out, capsys=capsys)
         rows = list(csv.reader((tmp_path / "out/dice.csv").read_text().splitlines()))
@@ -509,7 +509,7 @@ def whole_volumes(tmp_path_factory):
 
 
 def test_one_file_of_a_case_with_more(whole_volumes):
-    task = dataclasses.replace(open_parts(learn_volumes(whole_volumes)).task, pixel_format=PixelFormat(3))
+    task = dataclasses.replace(open_experiment(learn_volumes(whole_volumes)).task, pixel_format=PixelFormat(3))
     volume = Volume("c_0000.nii.gz", volume_scene()[0][np.newaxis], np.eye(4))
     with pytest.raises(ImageError) as caught:
         task.volume_predictor.predict(ReadyModel(task.model()), volume)

@@ -14,7 +14,7 @@ from support.datasets import records
 from support.layouts import boxes, notes, words
 from support.miniatures import gray, make_image, write
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.datasets.layouts import numbered
 from penstock.errors import DatasetError
 from penstock.images import codecs
@@ -60,7 +60,7 @@ def test_every_number_is_an_object(raw, tmp_path):
 
 
 def test_boxes_are_those_around_the_objects(raw, tmp_path):
-    pack(inspect(raw, how=How(task="detection")), tmp_path / "data")
+    pack(inspect(raw, how=LayoutOptions(task="detection")), tmp_path / "data")
     found = boxes(tmp_path)
     assert {name: found[name] for name in "012"} == {
         str(number): around(raw_folders.cells(count)) for number, count in enumerate(COUNTS)
@@ -68,7 +68,7 @@ def test_boxes_are_those_around_the_objects(raw, tmp_path):
 
 
 def test_segmentation_divides_objects_from_background(raw, tmp_path):
-    found = inspect(raw, how=How(task="segmentation"))
+    found = inspect(raw, how=LayoutOptions(task="segmentation"))
     assert found.labels.classes == ("background", "object")
     decoded = map(decode_segmentation, records(pack(found, tmp_path / "data"), "train"))
     masks = {each.name: codecs.decode_mask(each.mask, "mask") for each in decoded}
@@ -79,7 +79,7 @@ def test_segmentation_divides_objects_from_background(raw, tmp_path):
 def test_the_way_back_is_named(raw, capsys):
     out = call("inspect", raw, capsys=capsys)[1]
     assert "note: --layout masks takes it for segmentation: image and mask folders, 3 images with labels\n" in out
-    assert inspect(raw, how=How("masks")).labels.classes[-1] == "class14"
+    assert inspect(raw, how=LayoutOptions("masks")).labels.classes[-1] == "class14"
 
 
 def test_numbers_beyond_a_byte_and_gaps_and_images_without_objects(tmp_path):
@@ -94,7 +94,7 @@ def test_numbers_beyond_a_byte_and_gaps_and_images_without_objects(tmp_path):
         done = io.BytesIO()
         np.save(done, values)
         write(tmp_path / f"raw/masks/{name}.npy", done.getvalue())
-    pack(inspect(tmp_path / "raw", how=How("numbered-masks", task="detection")), tmp_path / "data")
+    pack(inspect(tmp_path / "raw", how=LayoutOptions("numbered-masks", task="detection")), tmp_path / "data")
 
     found = boxes(tmp_path)
     assert found["large"] == [(0, 3 * n, 2, 3 * n + 2, 6) for n in range(9)]
@@ -130,7 +130,7 @@ class TestEvidence:
             write(tmp_path / f"images/{number}.jpg", make_image(seed=number))
             write(tmp_path / f"masks/{number}.png", gray(raw_folders.cells(2).astype(np.uint8)))
         assert inspect(tmp_path).layout.kind.name == "segmentation"
-        found = inspect(tmp_path, how=How(task="instances"))
+        found = inspect(tmp_path, how=LayoutOptions(task="instances"))
         assert [len(each.item.label) for each in found.items] == [2, 2]
 
 
@@ -151,7 +151,7 @@ class TestNames:
 
     def test_of_masks_of_one_class_the_background_is_to_be_named_too(self, raw):
         with pytest.raises(DatasetError) as caught:
-            inspect(raw, Labels(("cell",)), how=How(task="segmentation"))
+            inspect(raw, Labels(("cell",)), how=LayoutOptions(task="segmentation"))
         assert str(caught.value) == (
             "--classes: expected 2 names: the data has 2 classes (background, object), found cell. Use --classes "
             "background,cell."
@@ -162,12 +162,12 @@ class TestMistakes:
     def test_a_damaged_mask_is_named(self, raw):
         whole = (raw / "masks/1.tif").read_bytes()
         write(raw / "masks/1.tif", whole[: len(whole) // 2])
-        (said,) = words(raw, How("numbered-masks"))
+        (said,) = words(raw, LayoutOptions("numbered-masks"))
         assert said.startswith("images/1.tif: masks/1.tif: expected ")
 
     def test_a_mask_in_colour_is_none(self, raw):
         write(raw / "masks/1.tif", tiff(np.zeros((24, 32, 3), np.uint8)))
-        assert words(raw, How("numbered-masks")) == [
+        assert words(raw, LayoutOptions("numbered-masks")) == [
             "images/1.tif: masks/1.tif: expected a mask of one channel that holds numbers, found an image in the mode RGB. "
             "Save the numbers of the objects in one channel."
         ]
@@ -175,7 +175,7 @@ class TestMistakes:
     @pytest.mark.parametrize("value", [-3.0, 2.5])
     def test_numbers_are_whole(self, raw, value):
         write(raw / "masks/1.tif", tiff(np.full((24, 32), value, np.float32)))
-        assert words(raw, How("numbered-masks")) == [
+        assert words(raw, LayoutOptions("numbered-masks")) == [
             f"images/1.tif: masks/1.tif: expected whole numbers from 0 on, found values from {value:g} to {value:g}. Save 0 "
             "for the background and a number for each object."
         ]
@@ -186,7 +186,7 @@ class TestMistakes:
             f"{raw}/masks/1.tif: expected a mask of 24 x 32 (height x width), like its image, found one of 30 x 40. Make both "
             "the same size."
         ]
-        assert words(raw, How(task="detection")) == [
+        assert words(raw, LayoutOptions(task="detection")) == [
             "images/1.tif: expected an image of 30 x 40 (height x width), which its annotations were made for, found 24 x 32, "
             "as viewers show it (EXIF orientation counts). The annotations are of an image 1.25 times as large. Use that image."
         ]

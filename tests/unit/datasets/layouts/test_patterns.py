@@ -5,7 +5,7 @@ from support import miniatures
 from support.commands import call
 from support.layouts import names_of, pack_skipping, words
 
-from penstock.datasets import How, inspect
+from penstock.datasets import LayoutOptions, inspect
 from penstock.kinds.fields import decode_classification
 
 
@@ -38,7 +38,7 @@ def test_a_splits_name_is_a_word(tmp_path, name):
     (tmp_path / "annotations/instances_train2017.json").rename(tmp_path / f"annotations/{name}.json")
     (tmp_path / "train2017").rename(tmp_path / "images")
 
-    assert list(inspect(tmp_path, how=How(task="detection")).splits) == ["train"]
+    assert list(inspect(tmp_path, how=LayoutOptions(task="detection")).splits) == ["train"]
 
 
 def test_names_that_fit_no_pattern(tmp_path, capsys):
@@ -52,10 +52,12 @@ def test_names_that_fit_no_pattern(tmp_path, capsys):
 def test_a_pattern_says_all(tmp_path):
     miniatures.folders(tmp_path)
 
-    assert words(tmp_path, How("voc", pattern="(?P<label>[a-z]+)")) == [
+    assert words(tmp_path, LayoutOptions("voc", pattern="(?P<label>[a-z]+)")) == [
         "--pattern: expected no --layout and no other --task, as the pattern determines both, found voc. Remove one of the two options."
     ]
-    assert words(tmp_path, How(pattern="(?P<label>q)?"))[0].startswith(f"{tmp_path}: the layout is labels in names")
+    assert words(tmp_path, LayoutOptions(pattern="(?P<label>q)?"))[0].startswith(
+        f"{tmp_path}: the layout is labels in names"
+    )
 
 
 def test_without_a_group_for_splits_the_folders_divide_the_images(tmp_path):
@@ -63,7 +65,7 @@ def test_without_a_group_for_splits_the_folders_divide_the_images(tmp_path):
     for number, name in enumerate(("train/a/café", "valid/b/cafe\u0301", "valid/dog", "loose/dog")):
         miniatures.write(tmp_path / name / "0.jpg", miniatures.make_image(seed=number))
     pattern = "(?P<label>[^/]+)/[^/]+$"
-    found = inspect(tmp_path, how=How(pattern=pattern))
+    found = inspect(tmp_path, how=LayoutOptions(pattern=pattern))
     assert found.labels.classes == ("café", "dog")
     assert [(each.item.split, each.item.label, each.item.image.parent.name) for each in found.items] == [
         ("train", 1, "dog"), ("train", 0, "café"), ("val", 0, "cafe\u0301"), ("val", 1, "dog"),
@@ -74,7 +76,7 @@ def test_without_a_group_for_splits_the_folders_divide_the_images(tmp_path):
 def test_with_such_a_group_the_pattern_alone_does(tmp_path):
     for number, name in enumerate(("train/val_cat_0", "val/train_cat_1")):
         miniatures.write(tmp_path / f"{name}.jpg", miniatures.make_image(seed=number))
-    found = inspect(tmp_path, how=How(pattern="(?P<split>train|val)_(?P<label>[a-z]+)_"))
+    found = inspect(tmp_path, how=LayoutOptions(pattern="(?P<split>train|val)_(?P<label>[a-z]+)_"))
     assert [(each.item.split, each.item.image.name) for each in found.items] == [
         ("val", "val_cat_0.jpg"), ("train", "train_cat_1.jpg"),
     ]  # fmt: skip

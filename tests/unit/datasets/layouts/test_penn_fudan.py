@@ -5,7 +5,7 @@ from support.datasets import records
 from support.layouts import boxes, words
 from support.raw_folders import penn_fudan
 
-from penstock.datasets import FolderDataset, How, inspect, pack
+from penstock.datasets import FolderDataset, LayoutOptions, inspect, pack
 from penstock.images import codecs
 from penstock.kinds.fields import decode_detection, decode_segmentation
 
@@ -25,13 +25,13 @@ def test_all_numbers_are_one_class(tmp_path):
 
 def test_each_number_has_a_box(tmp_path):
     penn_fudan(tmp_path / "raw")
-    pack(inspect(tmp_path / "raw", how=How(task="detection")), tmp_path / "data")
+    pack(inspect(tmp_path / "raw", how=LayoutOptions(task="detection")), tmp_path / "data")
     assert boxes(tmp_path)["FudanPed00003"] == [(0, 2, 3, 8, 15), (0, 15, 5, 23, 20)]
 
 
 def test_each_number_is_an_object(tmp_path):
     penn_fudan(tmp_path / "raw")
-    data = pack(inspect(tmp_path / "raw", how=How(task="instances")), tmp_path / "data")
+    data = pack(inspect(tmp_path / "raw", how=LayoutOptions(task="instances")), tmp_path / "data")
     objects = {each.name: each.objects for each in map(decode_detection, records(data, "train"))}["FudanPed00003"]
     expected = np.zeros((2, 24, 32), np.uint8)
     expected[0, 3:15, 2:8] = 1

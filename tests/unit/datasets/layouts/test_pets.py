@@ -5,7 +5,7 @@ from support.datasets import records
 from support.layouts import boxes, words
 from support.raw_folders import pets, square
 
-from penstock.datasets import FolderDataset, How, inspect, pack
+from penstock.datasets import FolderDataset, LayoutOptions, inspect, pack
 from penstock.images import codecs
 from penstock.kinds.fields import decode_segmentation
 
@@ -25,7 +25,7 @@ def test_breeds_are_those_of_the_lists(tmp_path):
 
 def test_trimaps_are_masks_without_their_border(tmp_path):
     pets(tmp_path / "raw")
-    found = inspect(tmp_path / "raw", how=How(task="segmentation"))
+    found = inspect(tmp_path / "raw", how=LayoutOptions(task="segmentation"))
     pack(found, tmp_path / "data")
     assert found.labels.classes == ("background", "pet")
     decoded = (decode_segmentation(record) for record in records(FolderDataset.open(tmp_path / "data"), "train"))
@@ -37,7 +37,7 @@ def test_trimaps_are_masks_without_their_border(tmp_path):
 
 def test_heads_are_boxes_of_the_images_that_have_some(tmp_path):
     pets(tmp_path / "raw")
-    found = inspect(tmp_path / "raw", how=How(task="detection"))
+    found = inspect(tmp_path / "raw", how=LayoutOptions(task="detection"))
     pack(found, tmp_path / "data")
     assert (found.labels.classes, len(found.items)) == (("cat", "dog"), 6)
     assert boxes(tmp_path)["Abyssinian_1"] == [(0, 2, 3, 20, 18)]

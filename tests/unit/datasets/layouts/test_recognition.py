@@ -8,7 +8,7 @@ from support import miniatures
 from support.commands import call
 from support.datasets import records
 
-from penstock.datasets import FolderDataset, How, inspect, pack
+from penstock.datasets import FolderDataset, LayoutOptions, inspect, pack
 from penstock.datasets.layouts.recognition import recognise
 from penstock.errors import DatasetError
 from penstock.kinds import Box
@@ -39,7 +39,7 @@ FACTS = {  # layout's name, task, classes, records by split
 def test_each_is_recognised_from_the_folder_alone_packed_and_shown(name, tmp_path):
     miniatures.MINIATURES[name](tmp_path / "raw")
     title, task, classes, counts = FACTS[name]
-    found = inspect(tmp_path / "raw", how=How(evaluate_only="train" not in counts))
+    found = inspect(tmp_path / "raw", how=LayoutOptions(evaluate_only="train" not in counts))
 
     assert [problem.message for problem in found.fatal] == []
     assert (found.layout.name, found.layout.task, len(found.labels.classes)) == (title, task, classes)
@@ -92,14 +92,14 @@ def test_a_folder_can_be_more_than_one_thing(tmp_path, capsys):
 
     assert code == 0
     assert FolderDataset.open(tmp_path / "data").description.task == "detection"
-    assert inspect(tmp_path / "raw", how=How()).layout.task == "segmentation"
+    assert inspect(tmp_path / "raw", how=LayoutOptions()).layout.task == "segmentation"
     assert "train: 2 records in 1 shard" in out
     assert Box(0, 1, 2, 3, 4).crowd is False
 
 
 def test_data_of_another_task_than_the_one_that_was_named(raw):
     with pytest.raises(DatasetError) as caught:
-        recognise(raw, How(task="detection"))
+        recognise(raw, LayoutOptions(task="detection"))
     assert str(caught.value) == (
         f"{raw}: expected data for detection, found data for segmentation (image and mask folders). Arrange the files as a "
         "row of docs/folders.md for detection does, describe the layout in a file of your own with --layout FILE.py:NAME, or "
@@ -109,10 +109,10 @@ def test_data_of_another_task_than_the_one_that_was_named(raw):
 
 def test_a_limit_takes_images_from_all_of_a_split(raw, tmp_path, capsys):
     every = [(each.item.split, each.item.name) for each in inspect(raw).items]
-    kept = [(each.item.split, each.item.name) for each in inspect(raw, how=How(limit=3)).items]
+    kept = [(each.item.split, each.item.name) for each in inspect(raw, how=LayoutOptions(limit=3)).items]
     for split in ("train", "val"):
         names = [name for own, name in every if own == split]
         assert [name for own, name in kept if own == split] == [names[n * len(names) // 3] for n in range(3)]
     assert call("pack", raw, "-o", tmp_path / "data", "--limit", 3, capsys=capsys)[0] == 0
     assert FolderDataset.open(tmp_path / "data").split("train").records == 3
-    assert [(each.item.split, each.item.name) for each in inspect(raw, how=How(limit=1000)).items] == every
+    assert [(each.item.split, each.item.name) for each in inspect(raw, how=LayoutOptions(limit=1000)).items] == every

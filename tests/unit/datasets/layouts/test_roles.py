@@ -12,7 +12,7 @@ from support import miniatures
 from support.datasets import records
 from support.layouts import words
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.datasets.listing import role_of
 from penstock.images import decode_mask
 from penstock.kinds import Labels
@@ -99,14 +99,14 @@ def test_several_folders_of_masks_are_a_problem_and_both_options_choose(tmp_path
     fill(tmp_path, "rgb/{}.jpg", "fine/{}.png")
     for number in range(COUNT):
         miniatures.write(tmp_path / f"coarse/{number}.png", miniatures.gray(ids_of(number) * 0))
-    assert words(tmp_path, How())[0] == (
+    assert words(tmp_path, LayoutOptions())[0] == (
         "rgb/: expected one folder of images and one of their masks, found that coarse/, fine/ fit. Choose both, for "
         "example with --images rgb --masks coarse."
     )
-    found = inspect(tmp_path, how=How(images="rgb", masks="fine"))
+    found = inspect(tmp_path, how=LayoutOptions(images="rgb", masks="fine"))
     assert (found.fatal, {each.item.label.parent.name for each in found.items}) == ([], {"fine"})
-    assert words(tmp_path, How(images="rgb")) == ["--images and --masks need each other. Give both folders."]
-    assert words(tmp_path, How(images="rgb", masks="no")) == [
+    assert words(tmp_path, LayoutOptions(images="rgb")) == ["--images and --masks need each other. Give both folders."]
+    assert words(tmp_path, LayoutOptions(images="rgb", masks="no")) == [
         f"--masks no: expected a folder in {tmp_path}, found none. There are coarse/, fine/, rgb/."
     ]
 
@@ -114,7 +114,7 @@ def test_several_folders_of_masks_are_a_problem_and_both_options_choose(tmp_path
 def test_folders_given_are_divided_by_the_splits_in_them(tmp_path):
     for split in ("train", "val"):
         fill(tmp_path, f"x/{split}/{split}{{}}.jpg", f"y/{split}/{split}{{}}.png", count=2)
-    found = inspect(tmp_path, how=How(images="x", masks="y"))
+    found = inspect(tmp_path, how=LayoutOptions(images="x", masks="y"))
     assert {split: len(items) for split, items in found.splits.items()} == {"train": 2, "val": 2}
 
 
@@ -187,6 +187,6 @@ def test_folders_further_below_are_chosen_by_their_names(tmp_path):
             fill(tmp_path, f"{split}/{name}/{split}{{}}.jpg", f"{split}/truth/{split}{{}}.png", count=2)
     (message,) = (each for each in words(tmp_path) if each.startswith("left view/"))
     assert message.endswith("Choose both, for example with --images 'left view' --masks truth.")
-    found = inspect(tmp_path, how=How(images="left view", masks="truth"))
+    found = inspect(tmp_path, how=LayoutOptions(images="left view", masks="truth"))
     assert {split: len(items) for split, items in found.splits.items()} == {"train": 2, "val": 2}
     assert {each.item.image.parent.name for each in found.items} == {"left view"}

@@ -8,7 +8,7 @@ from support.datasets import records
 from support.layouts import words
 from support.miniatures import make_image, write
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.images import decode_mask
 from penstock.kinds.fields import decode_segmentation
 
@@ -77,7 +77,7 @@ def test_each_pixel_has_its_class(raw, form, order):
 
 def test_each_row_is_an_object(raw):
     write(raw / "train.csv", table("F", *FORMS["Airbus"]))
-    found = inspect(raw, how=How(task="instances"))
+    found = inspect(raw, how=LayoutOptions(task="instances"))
 
     for each in found.items:
         masks = [instance.pixels(SIZE) for instance in each.item.label]

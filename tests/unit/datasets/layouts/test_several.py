@@ -8,7 +8,7 @@ from support import miniatures
 from support.datasets import records
 from support.layouts import words
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.images import decode_mask
 from penstock.kinds.fields import decode_detection, decode_segmentation
 
@@ -64,18 +64,18 @@ def test_raters_are_chosen_or_vote(tmp_path):
         (tmp_path / "raw/classes.txt").write_text("no\nyes\n")
         from penstock.kinds import Labels
 
-        found = inspect(tmp_path / "raw", Labels(mapping={255: 1}), how=How(rater=rater))
+        found = inspect(tmp_path / "raw", Labels(mapping={255: 1}), how=LayoutOptions(rater=rater))
         assert found.fatal == []
         for mask in masks_of(found, tmp_path / rater):
             assert np.array_equal(mask, there)
-    assert words(tmp_path / "raw", How(rater="four")) == [
+    assert words(tmp_path / "raw", LayoutOptions(rater="four")) == [
         "--rater four: expected one of rater1, rater2, rater3, majority, found four. Choose one of them."
     ]
 
 
 def test_one_mask_each_has_no_raters(tmp_path):
     fill(tmp_path, {"x": TOP}, "masks/{0}.png")
-    assert words(tmp_path, How(rater="a")) == [
+    assert words(tmp_path, LayoutOptions(rater="a")) == [
         "--rater a: expected masks of several raters, found image and mask folders, with one mask for each image at most. "
         "Remove --rater."
     ]
@@ -97,7 +97,7 @@ def test_masks_of_objects_are_instances(tmp_path):
     for record in records(pack(found, tmp_path / "data"), "train"):
         objects = [decode_mask(each.mask, "m").astype(bool) for each in decode_detection(record).objects]
         assert sorted(each.tobytes() for each in objects) == sorted([TOP.tobytes(), CORNER.tobytes()])
-    binary = inspect(tmp_path / "raw", how=How(task="segmentation"))
+    binary = inspect(tmp_path / "raw", how=LayoutOptions(task="segmentation"))
     for mask in masks_of(binary, tmp_path / "binary"):
         assert np.array_equal(mask, TOP | CORNER)
 
@@ -140,4 +140,4 @@ def test_numbered_masks_of_classes_are_objects_of_these_classes(tmp_path, patter
     found = inspect(tmp_path)
     assert (found.fatal, found.layout.kind.name, found.labels.classes) == ([], "instances", ("cat", "dog"))
     assert [[one.label for one in each.item.label] for each in found.items] == [[0, 1, 1]] * 3
-    assert inspect(tmp_path, how=How(task="segmentation")).labels.classes == ("background", "cat", "dog")
+    assert inspect(tmp_path, how=LayoutOptions(task="segmentation")).labels.classes == ("background", "cat", "dog")

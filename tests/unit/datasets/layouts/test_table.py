@@ -12,7 +12,7 @@ from support.commands import call
 from support.datasets import records
 from support.layouts import boxes, names_of, notes, pack_skipping, words
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.errors import DatasetError
 from penstock.kinds.fields import decode_classification, decode_detection, decode_segmentation
 
@@ -254,7 +254,7 @@ class TestBoxes:
         miniatures.write(root / "boxes.csv", "\n".join(["file,class,bbox", *lines]) + "\n")
 
     def edges(self, root, boxes):
-        found = inspect(root, how=How(boxes=boxes))
+        found = inspect(root, how=LayoutOptions(boxes=boxes))
         assert not found.fatal, found.fatal
         order = sorted(found.items, key=lambda each: int(each.item.name))
         return [(b.left, b.top, b.right, b.bottom) for each in order for b in each.item.label], found.layout.reasons[1]
@@ -489,7 +489,7 @@ def test_folders_of_images_without_labels_may_be_classes(tmp_path, capsys):
     pattern = "(?P<label>[^/]+)/[^/]+$"
 
     assert f"If the folders pie, soup are classes, use --pattern '{pattern}'. " in out
-    found = inspect(tmp_path, how=How(pattern=pattern))
+    found = inspect(tmp_path, how=LayoutOptions(pattern=pattern))
     assert (found.fatal, found.labels.classes) == ([], ("pie", "soup"))
     assert {split: len(each) for split, each in found.splits.items()} == {"train": 4, "test": 2}
 
@@ -700,8 +700,8 @@ class TestColumns:
             "labels.csv: expected one column of classes, found species and target, which divide the images otherwise. "
             "Choose one, for example with --field label=target."
         ]
-        assert inspect(tmp_path, how=How(fields={"label": "target"})).labels.classes == ("0", "1")
-        assert inspect(tmp_path, how=How(fields={"label": "species"})).labels.classes == ("cat", "dog")
+        assert inspect(tmp_path, how=LayoutOptions(fields={"label": "target"})).labels.classes == ("0", "1")
+        assert inspect(tmp_path, how=LayoutOptions(fields={"label": "species"})).labels.classes == ("cat", "dog")
 
     def test_pairs_of_images_are_refused_until_one_is_chosen(self, tmp_path):
         self.make(tmp_path, "left_image,right_image,label\n0.jpg,1.jpg,a\n2.jpg,3.jpg,b\n")
@@ -710,7 +710,7 @@ class TestColumns:
             "labels.csv: expected one column of images, found left_image and right_image. Choose one, for example with "
             "--field image=left_image. Pairs of images have no task."
         ]
-        found = inspect(tmp_path, how=How(fields={"image": "right_image"}))
+        found = inspect(tmp_path, how=LayoutOptions(fields={"image": "right_image"}))
         assert [each.item.name for each in found.items] == ["1", "3"]
 
     def test_two_images_of_a_row_may_be_the_same_ones(self, tmp_path):

@@ -10,7 +10,7 @@ from support.commands import call
 from support.datasets import records
 from support.layouts import pack_miniature
 
-from penstock.datasets import FolderDataset, How, inspect, pack
+from penstock.datasets import FolderDataset, LayoutOptions, inspect, pack
 from penstock.datasets.layouts import tfrecords
 from penstock.errors import CorruptRecord
 from penstock.images import decode_mask
@@ -24,7 +24,7 @@ def test_records_of_the_object_detection_api_are_packed_again(tmp_path, compress
     """Whether a file is compressed is decided by its first bytes, whatever its name ends in."""
     miniatures.object_detection(tmp_path / "raw", compress=compress)
     (tmp_path / "raw/val.record").rename(tmp_path / f"raw/val.record{end}")
-    dataset = pack(inspect(tmp_path / "raw", how=How(evaluate_only=True)), tmp_path / "data")
+    dataset = pack(inspect(tmp_path / "raw", how=LayoutOptions(evaluate_only=True)), tmp_path / "data")
     found = {decode_detection(record).name: decode_detection(record) for record in records(dataset, "val")}
     one, none = found["b"], found["c"]
 
@@ -37,7 +37,7 @@ def test_records_of_the_object_detection_api_are_packed_again(tmp_path, compress
 def test_records_of_tensorflow_datasets_are_packed_again(tmp_path):
     boxes, masks = (
         pack_miniature("tfds_boxes", tmp_path / "boxes"),
-        pack_miniature("tfds_masks", tmp_path / "masks", How(evaluate_only=True)),
+        pack_miniature("tfds_masks", tmp_path / "masks", LayoutOptions(evaluate_only=True)),
     )
     (found,) = [decode_detection(record) for record in records(boxes, "train")]
     (mask,) = [decode_segmentation(record).mask for record in records(masks, "test")]
@@ -54,7 +54,7 @@ def test_records_of_tensorflow_datasets_are_packed_again(tmp_path):
 def test_deeplabs_own_shard_is_packed_again(real_data, tmp_path):
     source = real_data("deeplab_tfrecord")
     theirs = FilesSource(source / "val-00000-of-00001.tfrecord")
-    dataset = pack(inspect(source, how=How(evaluate_only=True)), tmp_path / "data")
+    dataset = pack(inspect(source, how=LayoutOptions(evaluate_only=True)), tmp_path / "data")
     before = [
         decode_segmentation(record) for record in theirs.read("val-00000-of-00001.tfrecord", 0, len(theirs.snapshot()))
     ]
@@ -147,7 +147,7 @@ def test_records_of_the_two_images_alone_are_packed_again(raw, tmp_path, capsys)
 
 def test_masks_of_the_object_detection_api_are_instances(tmp_path):
     raw_folders.object_masks(tmp_path / "raw")
-    found = inspect(tmp_path / "raw", how=How(task="instances"))
+    found = inspect(tmp_path / "raw", how=LayoutOptions(task="instances"))
     first = found.items[0].item
 
     assert found.fatal == []
@@ -159,7 +159,7 @@ def test_masks_of_the_object_detection_api_are_instances(tmp_path):
 
 def test_a_mask_of_another_size_and_a_mask_too_few_are_named(tmp_path):
     raw_folders.object_masks(tmp_path / "raw", size=(12, 16), missing=True)
-    messages = [problem.message for problem in inspect(tmp_path / "raw", how=How(task="instances")).fatal]
+    messages = [problem.message for problem in inspect(tmp_path / "raw", how=LayoutOptions(task="instances")).fatal]
 
     assert messages[0] == (
         "train.record#2: expected a mask for each of 2 objects, found 1. Write the record again, or leave it out."

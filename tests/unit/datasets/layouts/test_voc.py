@@ -8,7 +8,7 @@ from support import miniatures
 from support.datasets import records
 from support.layouts import names_of, pack_miniature, pack_skipping, words
 
-from penstock.datasets import How, inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.images import decode_mask
 from penstock.kinds import Labels
 from penstock.kinds.fields import decode_detection, decode_segmentation
@@ -32,7 +32,7 @@ def test_the_augmented_training_split_does_not_leak_into_val(tmp_path):
 
 
 def test_voc_boxes_are_counted_from_one(tmp_path):
-    dataset = pack_miniature("voc", tmp_path, How(task="detection"))
+    dataset = pack_miniature("voc", tmp_path, LayoutOptions(task="detection"))
     record = next(r for r in map(decode_detection, records(dataset, "train")) if r.name == "2007_000001")
     cat, dog = record.objects
 
@@ -117,7 +117,9 @@ def test_xml_of_voc(tmp_path, capsys):
     miniatures.voc_(raw)
     miniatures.write(raw / "Annotations/2007_000001.xml", miniatures.voc_xml("a", [("cat", "x", 5, 12, 20)]))
 
-    assert [problem.file for problem in inspect(raw, how=How("voc-boxes")).fatal] == ["JPEGImages/2007_000001.jpg"]
+    assert [problem.file for problem in inspect(raw, how=LayoutOptions("voc-boxes")).fatal] == [
+        "JPEGImages/2007_000001.jpg"
+    ]
     (raw / "Annotations/2007_000003.xml").write_text("<annotation")
     out = pack_skipping(tmp_path, capsys, "--layout", "voc-boxes")
     assert "skipped: Annotations/2007_000003.xml (damaged XML)\n" in out
@@ -158,7 +160,7 @@ def test_xml_of_another_sort_is_no_image_without_objects(tmp_path, beside, text,
         f"{path}: expected an annotation of Pascal VOC, with one of filename, folder, object, path, segmented, size, source, "
         f"found {found}. Fix or remove the file."
     )
-    assert message in words(tmp_path / "x" if beside else tmp_path, How(task="detection"))
+    assert message in words(tmp_path / "x" if beside else tmp_path, LayoutOptions(task="detection"))
 
 
 @pytest.mark.parametrize("head", ['<?xml version="1.0" encoding="GBK"?>', '<?xml version="1.0" encoding="foo"?>'])
@@ -167,7 +169,7 @@ def test_xml_that_cannot_be_read_is_named(tmp_path, head):
     path = tmp_path / "Annotations/2007_000001.xml"
     path.write_text(head + path.read_text())
 
-    assert words(tmp_path, How(task="detection"))[0].startswith(f"{path}: expected XML, found ")
+    assert words(tmp_path, LayoutOptions(task="detection"))[0].startswith(f"{path}: expected XML, found ")
 
 
 def sized(root, width, height, box=(5, 5, 30, 20)):

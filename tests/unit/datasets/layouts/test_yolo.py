@@ -7,7 +7,7 @@ from support.commands import call
 from support.datasets import records
 from support.layouts import names_of, notes, pack_miniature, pack_skipping, words
 
-from penstock.datasets import FolderDataset, How, inspect, pack
+from penstock.datasets import FolderDataset, LayoutOptions, inspect, pack
 from penstock.errors import DatasetError
 from penstock.kinds.fields import decode_detection
 
@@ -33,7 +33,7 @@ def test_numbers_that_are_no_coordinates_are_named(tmp_path, number, line):
     for task in ("detection", "segmentation"):
         if task == "segmentation":
             (tmp_path / "labels/train/a.txt").write_text("0 0.1 0.1 0.5 0.1 0.5 0.5\n")
-        assert words(tmp_path, How(task=task))[0] == (
+        assert words(tmp_path, LayoutOptions(task=task))[0] == (
             f"{path}, line 1: expected a class and four numbers: the middle (x, y), the width and the height of a box, or "
             f"the points of an outline, found {line.format(number)}. Fix the line."
         )
@@ -302,7 +302,7 @@ def test_boxes_in_pixels_are_named_as_such(tmp_path):
         miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
         miniatures.write(tmp_path / f"labels/{number}.txt", "0 10 12 30 40\n" if number else "0 0.5 0.5 0.2 0.2\n")
 
-    assert words(tmp_path, How("yolo")) == [
+    assert words(tmp_path, LayoutOptions("yolo")) == [
         f"{tmp_path}/labels/1.txt, line 1: expected the middle, the width and the height of a box in fractions of the image's "
         "width and height, found 0 10 12 30 40. If the numbers are pixels, divide them by the image's width and height."
     ]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from penstock.datasets.topics import Known
+    from penstock.datasets.topics import TopicState
     from penstock.settings import Data, Recipe
     from penstock.tasks import Task
 
@@ -37,7 +37,7 @@ _LOOKED_AT: Final = 1000  # images that a model may be initialised from
 
 
 @dataclass(frozen=True)
-class Parts:
+class Experiment:
     """What a recipe names, opened."""
 
     recipe: Recipe
@@ -193,7 +193,7 @@ def without_weights(recipe: Recipe) -> Recipe:
     return replace(recipe, model=replace(recipe.model, weights="none"))
 
 
-def notes(parts: Parts) -> list[str]:
+def notes(parts: Experiment) -> list[str]:
     """What is no mistake, but people may not expect."""
     data = parts.recipe.data
     both = set(data.train.split("+")) & set(data.validation.split("+"))
@@ -203,7 +203,7 @@ def notes(parts: Parts) -> list[str]:
     return [*seen[: len(both)], *_padding(parts), *_balance(parts)]
 
 
-def _balance(parts: Parts) -> list[str]:
+def _balance(parts: Experiment) -> list[str]:
     plan = parts.plan if parts.recipe.data.repeat_threshold else None
     if not isinstance(plan, Plan) or plan.repeats is None:
         return []
@@ -211,7 +211,7 @@ def _balance(parts: Parts) -> list[str]:
     return [f"note: classes are balanced: an epoch has {len(plan):,} samples of {images}"]
 
 
-def _padding(parts: Parts) -> list[str]:
+def _padding(parts: Experiment) -> list[str]:
     augment, split = parts.recipe.augment, parts.dataset.split(parts.recipe.data.train)
     padded = isinstance(augment.view, ScaleCrop) and augment.resize_range is None and not split.slices
     if not padded or augment.crop[0] <= split.height or augment.crop[1] <= split.width:
@@ -222,7 +222,7 @@ def _padding(parts: Parts) -> list[str]:
     return [f"note: the crop of {crop} is larger than every image ({largest} at most): {remedy}"]
 
 
-def open_dataset(data: Data, known: Known | None = None) -> Dataset:
+def open_dataset(data: Data, known: TopicState | None = None) -> Dataset:
     """A folder of shards, or a topic.
 
     Args:
@@ -245,7 +245,7 @@ def chosen_shuffle(recipe: Recipe) -> Recipe:
     return replace(recipe, data=replace(data, block=block, shuffle_window=window))
 
 
-def open_parts(recipe: Recipe, run_data: RunData | None = None) -> Parts:
+def open_experiment(recipe: Recipe, run_data: RunData | None = None) -> Experiment:
     """Open the dataset of a recipe; settings of a new training must have an effect on what is learnt from it.
 
     Args:
@@ -266,13 +266,13 @@ def open_parts(recipe: Recipe, run_data: RunData | None = None) -> Parts:
             remedy="Say where it is now: evaluate and replay take --data DIR, train takes --set data.path=DIR",
         )
     if run_data:
-        return Parts(recipe, open_dataset(data, run_data.known), run_data.snapshots, run_data.stages)
-    parts = Parts(recipe, open_dataset(data))
+        return Experiment(recipe, open_dataset(data, run_data.known), run_data.snapshots, run_data.stages)
+    parts = Experiment(recipe, open_dataset(data))
     check_chosen(recipe, parts.task_type)
     return parts
 
 
-def gather(parts: Parts, splits: Sequence[str]) -> RunData:
+def gather(parts: Experiment, splits: Sequence[str]) -> RunData:
     """What the data of some splits is now."""
     described, dataset = parts.dataset.description, parts.dataset
     known_splits = {**described.splits, **{name: dataset.split(name) for name in splits}}
@@ -282,7 +282,7 @@ def gather(parts: Parts, splits: Sequence[str]) -> RunData:
     )
 
 
-def check_data(parts: Parts, run_data: RunData, where: str) -> None:
+def check_data(parts: Experiment, run_data: RunData, where: str) -> None:
     """Records, classes and the ignored label must be those that the run was started with.
 
     Raises:

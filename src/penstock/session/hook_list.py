@@ -23,7 +23,7 @@ _RANKS: Final = "ranks"  # the states of one hook, in their order
 
 
 @dataclass
-class Attached:
+class HookList:
     """Some hooks, called by their bands, and within a band in their order.
 
     Attributes:

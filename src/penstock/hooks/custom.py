@@ -75,7 +75,7 @@ def _hook(entry: str | Mapping[str, Any], folder: Path) -> Hook:
     return hook
 
 
-def _class(place: custom.Place) -> type[Hook]:
+def _class(place: custom.ImportPath) -> type[Hook]:
     """A custom hook, which is looked at before it is called."""
     found = custom.load(place, _SETTING)
     if not (isinstance(found, type) and issubclass(found, Hook)):
@@ -88,11 +88,11 @@ def _class(place: custom.Place) -> type[Hook]:
     return found
 
 
-def _named(entry: str | Mapping[str, Any]) -> tuple[custom.Place, Any, dict[str, Any]]:
+def _named(entry: str | Mapping[str, Any]) -> tuple[custom.ImportPath, Any, dict[str, Any]]:
     """Where a hook is, what makes it, and its settings, which it takes."""
     settings = {"name": entry} if isinstance(entry, str) else dict(entry)
     name = str(settings.pop("name", ""))
-    place = custom.place_of(name)
+    place = custom.import_path_of(name)
     if place is None and name not in BUILT_IN:
         raise RecipeError(
             _SETTING,
@@ -101,6 +101,6 @@ def _named(entry: str | Mapping[str, Any]) -> tuple[custom.Place, Any, dict[str,
             remedy="Name a hook",
         )
     found = _class(place) if place else BUILT_IN[name]
-    place = place or custom.Place("penstock.hooks", name)
+    place = place or custom.ImportPath("penstock.hooks", name)
     custom.refuse_unknown(found, place, _SETTING, settings, supplied=[_FOLDER])
     return place, found, settings

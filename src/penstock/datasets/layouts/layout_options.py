@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class LayoutOptions:
     """What is said of a layout.
 
     Attributes:

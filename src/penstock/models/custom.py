@@ -34,12 +34,12 @@ class InitializedFromData(Protocol):
         ...
 
 
-def is_own(name: str) -> bool:
+def is_custom(name: str) -> bool:
     """Whether a model's name is a place."""
-    return custom.place_of(name) is not None
+    return custom.import_path_of(name) is not None
 
 
-def build_own(name: str, **offered: Any) -> nn.Module:
+def build_custom(name: str, **offered: Any) -> nn.Module:
     """The network at a place.
 
     Args:
@@ -49,7 +49,7 @@ def build_own(name: str, **offered: Any) -> nn.Module:
     Raises:
         RecipeError: there is none, it cannot be called so, or gives something else.
     """
-    place = custom.place_of(name)
+    place = custom.import_path_of(name)
     assert place is not None  # noqa: S101 - the caller looked
     network = custom.call(custom.load(place, _SETTING), place, _SETTING, offered)
     if not isinstance(network, nn.Module):

@@ -27,7 +27,7 @@ _SETTING: Final = "train.metrics"
 _PARTS: Final = ("state", "update", "compute")
 
 
-class OwnMetric(Protocol):
+class CustomMetric(Protocol):
     """What a metric of somebody's own has."""
 
     state: torch.Tensor
@@ -68,7 +68,7 @@ class MergedScores:
         return f"{self.own.table()}\n{number_table(self.more)}"
 
 
-def load_metrics(places: Sequence[str], task: Task) -> list[OwnMetric]:
+def load_metrics(places: Sequence[str], task: Task) -> list[CustomMetric]:
     """The metrics at some places, that have counted nothing yet.
 
     Raises:
@@ -77,14 +77,14 @@ def load_metrics(places: Sequence[str], task: Task) -> list[OwnMetric]:
     return [_metric(text, task) for text in places]
 
 
-def _metric(text: str, task: Task) -> OwnMetric:
-    place = custom.place_of(text)
+def _metric(text: str, task: Task) -> CustomMetric:
+    place = custom.import_path_of(text)
     if place is None:
         raise RecipeError(
             _SETTING, expected="FILE.py:NAME or package.module:NAME", found=text, remedy="Name places alone"
         )
     offered = {"classes": task.classes, "ignore": task.ignore}
-    metric: OwnMetric = custom.call(custom.load(place, _SETTING), place, _SETTING, offered)
+    metric: CustomMetric = custom.call(custom.load(place, _SETTING), place, _SETTING, offered)
     if missing := [part for part in _PARTS if not hasattr(metric, part)]:
         raise RecipeError(
             f"{_SETTING} = {place}",
@@ -95,7 +95,7 @@ def _metric(text: str, task: Task) -> OwnMetric:
     return metric
 
 
-def merged(scores: Scores, metrics: Sequence[OwnMetric], ranks: Collective) -> Scores:
+def merged(scores: Scores, metrics: Sequence[CustomMetric], ranks: Collective) -> Scores:
     """A task's scores with those of some metrics, once all ranks have counted."""
     if not metrics:
         return scores

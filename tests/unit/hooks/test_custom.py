@@ -7,7 +7,7 @@ from support.training import recipe
 
 from penstock.config import apply
 from penstock.errors import RecipeError
-from penstock.hooks.own import check_hooks
+from penstock.hooks.custom import check_hooks
 from penstock.training import train
 
 

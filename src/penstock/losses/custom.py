@@ -53,13 +53,13 @@ class PerImage:
         return values.where(labelled, 0.0).sum()
 
 
-def load_own(name: str) -> Term:
+def load_custom(name: str) -> Term:
     """The loss at a place.
 
     Raises:
         RecipeError: there is none, or it takes other arguments.
     """
-    place = custom.place_of(name)
+    place = custom.import_path_of(name)
     if place is None:
         raise RecipeError(
             _SETTING, expected="FILE.py:NAME or package.module:NAME", found=name, remedy="Name a place, or leave it out"

@@ -12,7 +12,7 @@ _NAME: Final = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ImportPath:
     """Where a custom object is.
 
     Attributes:
@@ -34,19 +34,19 @@ class Place:
         source = Path(self.source).stem if self.is_file else self.source.rpartition(".")[2]
         return f"{source}-{self.name}"
 
-    def beside(self, folder: Path) -> Place:
+    def beside(self, folder: Path) -> ImportPath:
         """The place with a file that is not absolute counted from a folder."""
         if not self.is_file or Path(self.source).is_absolute():
             return self
-        return Place(str(folder / self.source), self.name)
+        return ImportPath(str(folder / self.source), self.name)
 
     def __str__(self) -> str:
         return f"{self.source}:{self.name}"
 
 
-def place_of(text: str) -> Place | None:
+def import_path_of(text: str) -> ImportPath | None:
     """The place that a setting names; None where it is a name."""
     source, colon, name = text.rpartition(":")
     if not colon or not _NAME.fullmatch(name):
         return None
-    return Place(source, name) if source.endswith(".py") or _MODULE.fullmatch(source) else None
+    return ImportPath(source, name) if source.endswith(".py") or _MODULE.fullmatch(source) else None
