@@ -22,7 +22,7 @@ from confluent_kafka import Producer  # noqa: E402
 
 from penstock.feed import Feed, Field  # noqa: E402
 from penstock.order import Plan, Shuffle  # noqa: E402
-from penstock.sources.kafka import Address, KafkaLog, KafkaSource  # noqa: E402
+from penstock.sources.kafka import TopicAddress, KafkaLog, KafkaSource  # noqa: E402
 from penstock.sources.kafka.producer import Creation, create  # noqa: E402
 from penstock.values import Cursor  # noqa: E402
 
@@ -97,7 +97,7 @@ def throughput(servers: str) -> dict[str, Any]:
 
 
 def fill(servers: str, topic: str, length: int, records: int, partitions: int) -> None:
-    create(Address(servers, topic), Creation(partitions))
+    create(TopicAddress(servers, topic), Creation(partitions))
     producer = Producer({"bootstrap.servers": servers, "message.max.bytes": 16 << 20, "enable.idempotence": True})
     values = [os.urandom(length) for _ in range(16)]
     for number in range(records):
@@ -124,7 +124,7 @@ def first_batches(servers: str) -> dict[str, Any]:
         seconds = []
         for _ in range(REPEATS + 2):
             began = time.perf_counter()
-            log = KafkaLog(Address(servers, "many"))
+            log = KafkaLog(TopicAddress(servers, "many"))
             source = KafkaSource(log)
             plan = Plan(source.snapshot(), 1, Shuffle(64, 8))
             feed = Feed(plan, source, Nothing(), batch=16, augment=False)

@@ -16,8 +16,8 @@ from typing import Any
 import common
 import kafka
 
-from penstock.sources.kafka import Address
-from penstock.sources.kafka.producer import Creation, Writer, create
+from penstock.sources.kafka import TopicAddress
+from penstock.sources.kafka.producer import Creation, TopicWriter, create
 
 REPEATS = common.sized(3, 1)
 LENGTH, RECORDS = common.sized((100_000, 3000), (10_000, 50))
@@ -87,10 +87,10 @@ def read(servers: str, changed: dict[str, str]) -> dict[str, float]:
 def write(servers: str, topic: str, changed: dict[str, str]) -> dict[str, float]:
     os.environ.update(variables(changed))
     values = os.urandom(LENGTH * RECORDS)  # as incompressible as images, also together
-    address = Address(servers, topic)
+    address = TopicAddress(servers, topic)
     create(address, Creation(4))
     began = time.perf_counter()
-    with Writer(address) as writer:
+    with TopicWriter(address) as writer:
         for number in range(RECORDS):
             writer.send(values[number * LENGTH : (number + 1) * LENGTH], b"key", partition=number % 4)
     seconds = time.perf_counter() - began

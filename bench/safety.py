@@ -22,9 +22,9 @@ from penstock.datasets import inspect, pack, scenes
 from penstock.feed import Feed, feed
 from penstock.feed.slots import WEIGHT, Slots, make_slot
 from penstock.order import Plan, Shuffle
-from penstock.settings import Data, Model, Recipe, Train
+from penstock.settings import DataSettings, Model, Recipe, Train
 from penstock.assembly.experiment import open_experiment
-from penstock.sources.kafka import Address, KafkaLog, KafkaSource
+from penstock.sources.kafka import TopicAddress, KafkaLog, KafkaSource
 from penstock.settings import Augment
 from penstock.values import Cursor
 
@@ -92,7 +92,7 @@ def owned(folder: Path) -> dict[str, Any]:
     scenes.write_folder(folder / "raw", {"train": IMAGES, "val": 1}, (360, 480), seed=1)
     pack(inspect(folder / "raw"), folder / "data")
     made = Recipe(
-        data=Data(str(folder / "data")),
+        data=DataSettings(str(folder / "data")),
         model=Model("unet:test_resnet", "none"),
         augment=Augment(CROP),
         train=Train(steps=BATCHES, batch=BATCH),
@@ -126,7 +126,7 @@ def asked(servers: str, shuffle: Shuffle | None) -> dict[str, Any]:
 
     def rate(kind: type[KafkaSource]) -> Callable[[], float]:
         def measured() -> float:
-            log = KafkaLog(Address(servers, "records"))
+            log = KafkaLog(TopicAddress(servers, "records"))
             source = kind(log)
             plan = Plan(source.snapshot(), 1, shuffle)
             began = time.perf_counter()

@@ -24,7 +24,7 @@ import torch
 from penstock import devices
 from penstock.hooks import MetricsLog, TimingsLog
 from penstock.ranks import Ranks
-from penstock.settings import Data, Model, Recipe, Train
+from penstock.settings import DataSettings, Model, Recipe, Train
 from penstock.assembly.experiment import open_experiment
 from penstock.session import HookList, CheckpointStore, Learner, Saver, Session
 from penstock.settings.optimizer import AdamW, SGD
@@ -138,7 +138,7 @@ def trivial():
 
 def main():
     made = Recipe(
-        data=Data(sys.argv[1]),
+        data=DataSettings(sys.argv[1]),
         model=Model("deeplabv3plus:resnet18", "none"),
         augment=Augment(CROP),
         optimizer=AdamW(lr=1e-3),

@@ -38,7 +38,7 @@ def penstock(passes, order):
     """The feed's threads over a topic, records being only counted."""
     from penstock.feed import Feed, Field
     from penstock.order import Plan
-    from penstock.sources.kafka import Address, KafkaLog, KafkaSource
+    from penstock.sources.kafka import TopicAddress, KafkaLog, KafkaSource
 
     class Count:
         fields = {"size": Field((), "int64")}
@@ -46,7 +46,7 @@ def penstock(passes, order):
         def __call__(self, record, generator, out):
             out["size"][...] = len(record.payload)
 
-    log = KafkaLog(Address(servers, topic))
+    log = KafkaLog(TopicAddress(servers, topic))
     for number in range(passes):
         source = KafkaSource(log)  # without the last pass's blocks
         snapshot = source.snapshot()

@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from penstock.errors import SourceError
-from penstock.sources.kafka import Address, KafkaLog
+from penstock.sources.kafka import KafkaLog, TopicAddress
 
 
 def fetched(log, partition=0, start=0, stop=None):
@@ -205,7 +205,7 @@ class TestBroker:
         assert fetched(topic.log, start=1, stop=2) == [(1, values[1])]
 
     def test_a_topic_that_is_not_there(self, broker):
-        log = KafkaLog(Address(broker.servers, "nowhere"))
+        log = KafkaLog(TopicAddress(broker.servers, "nowhere"))
         with pytest.raises(SourceError) as caught:
             log.topic()
         assert str(caught.value) == (
@@ -215,9 +215,9 @@ class TestBroker:
 
     def test_no_broker(self):
         with pytest.raises(SourceError, match=r"^kafka://127\.0\.0\.1:9: no broker answers \("):
-            KafkaLog(Address("127.0.0.1:9", "x")).topic(seconds=1)
+            KafkaLog(TopicAddress("127.0.0.1:9", "x")).topic(seconds=1)
         with pytest.raises(SourceError, match=r"^kafka://127\.0\.0\.1:9: no broker answers \("):
-            KafkaLog(Address("127.0.0.1:9", "x")).topic_id(seconds=1)
+            KafkaLog(TopicAddress("127.0.0.1:9", "x")).topic_id(seconds=1)
 
     def test_many_questions_take_one_connection(self, broker, monkeypatch):
         """To connect takes several times as long as an answer."""

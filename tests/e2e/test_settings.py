@@ -18,7 +18,7 @@ from penstock.config import apply
 from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.errors import RecipeError
 from penstock.session import CheckpointStore, Hook
-from penstock.settings import Data, Model
+from penstock.settings import DataSettings, Model
 from penstock.training import train
 
 
@@ -47,7 +47,7 @@ def detecting(dataset, *settings):
     """A recipe that crops 32 x 32 of them as they are."""
     begun = dataclasses.replace(
         default_recipe("detection"),
-        data=Data(str(dataset.folder), validation=""),
+        data=DataSettings(str(dataset.folder), validation=""),
         model=Model("ssd:test_resnet", "none"),
     )
     words = [
@@ -86,7 +86,7 @@ def test_patches_have_as_many_slices_as_the_recipe_says(tmp_path):
     write_cases(tmp_path / "raw", 3)
     dataset = pack(inspect(tmp_path / "raw", how=LayoutOptions("nifti-volumes")), tmp_path / "data")
     given = Batches()
-    begun = dataclasses.replace(default_recipe("volumes"), data=Data(str(dataset.folder), validation=""))
+    begun = dataclasses.replace(default_recipe("volumes"), data=DataSettings(str(dataset.folder), validation=""))
     settings = ["augment.slices=16", "augment.crop=[32, 32]", "train.steps=1", "train.batch=1", "train.device=cpu"]
     train(apply(begun, settings), tmp_path / "runs", hooks=[given])
 

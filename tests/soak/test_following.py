@@ -26,7 +26,7 @@ from penstock import config as recipes
 from penstock.datasets import inspect, pack, scenes
 from penstock.datasets.publishing import publish
 from penstock.datasets.topic_format import ORIGIN
-from penstock.sources.kafka import Address, KafkaLog, KafkaSource
+from penstock.sources.kafka import KafkaLog, KafkaSource, TopicAddress
 from penstock.sources.kafka.producer import Creation
 
 MINUTES = float(os.environ.get("PENSTOCK_SOAK_MINUTES", "20"))
@@ -64,7 +64,7 @@ def filming(place, dataset, folder, replicas):
 def test_a_camera_that_never_stops(packed, tmp_path):
     chance, kills, began = random.Random(5), collections.Counter(), time.monotonic()
     with brokers.Cluster(tmp_path / "kafka", nodes=3) as cluster:
-        address = Address(cluster.servers, "camera")
+        address = TopicAddress(cluster.servers, "camera")
         publish(packed, address, "val", Creation(1, replicas=3))
         camera = filming(address, packed, tmp_path, replicas=3)
         learner = trainer(address, tmp_path)
@@ -104,7 +104,7 @@ def test_memory_is_level_once_the_cache_is_full(tmp_path):
     scenes.write_folder(tmp_path / "raw", {"train": 21, "val": 7}, (480, 640), seed=3)
     dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
     with brokers.Cluster(tmp_path / "kafka") as cluster:
-        address = Address(cluster.servers, "camera")
+        address = TopicAddress(cluster.servers, "camera")
         publish(dataset, address, "val", Creation(1))
         camera, learner = filming(address, dataset, tmp_path, replicas=1), trainer(address, tmp_path)
         end = time.monotonic() + 60 * MINUTES

@@ -20,7 +20,7 @@ from support.processes import quiet
 from support.training import state
 
 from penstock.datasets.publishing import publish
-from penstock.sources.kafka import Address
+from penstock.sources.kafka import TopicAddress
 from penstock.sources.kafka.producer import Creation
 
 KILLS = 50
@@ -70,7 +70,7 @@ def finished(process):
 def test_fifty_kills_of_trainers_and_brokers(packed, tmp_path):
     began, chance, counts = time.monotonic(), random.Random(4), collections.Counter()
     with brokers.Cluster(tmp_path / "kafka", nodes=3) as cluster:
-        address = Address(cluster.servers, "soak")
+        address = TopicAddress(cluster.servers, "soak")
         for split in ("train", "val"):
             publish(packed, address, split, Creation(len(packed.split(split).shards), replicas=3))
         assert finished(trainer(address, tmp_path / "whole"))

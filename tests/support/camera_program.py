@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from penstock.datasets import About, FolderDataset, Publisher
-from penstock.sources.kafka import Address
+from penstock.sources.kafka import TopicAddress
 from penstock.sources.kafka.producer import Creation
 
 PARTITIONS = 3
@@ -28,7 +28,7 @@ def main():
     split = dataset.split("train")
     payloads = [r.payload for shard in split.shards for r in dataset.source("train").read(shard.name, 0, shard.records)]
     about = About("segmentation", dataset.description.classes, 255, split.height, split.width)
-    with Publisher(Address(servers, topic), about, creation=Creation(PARTITIONS, int(replicas))) as publisher:
+    with Publisher(TopicAddress(servers, topic), about, creation=Creation(PARTITIONS, int(replicas))) as publisher:
         sent = publisher.recent(REMEMBERED)
         newest = max((int(name) for name in sent), default=-1)
         for frame in itertools.count(max(0, newest - REMEMBERED)):

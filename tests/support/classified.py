@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.config import apply
 from penstock.datasets import inspect, pack
-from penstock.settings import Data, Model
+from penstock.settings import DataSettings, Model
 from penstock.training import train
 from support import miniatures
 from support.defaults import default_recipe
@@ -32,7 +32,7 @@ def folders(root, images):
 def classified(dataset, folder, *settings, steps=4, batch=32, hooks=(), flip=("augment.flip=0.0",)):
     """A training of a small classifier, with what it was given."""
     begun = dataclasses.replace(
-        default_recipe("classification"), data=Data(str(dataset.folder)), model=Model("test_resnet", "none")
+        default_recipe("classification"), data=DataSettings(str(dataset.folder)), model=Model("test_resnet", "none")
     )
     given = Given()
     words = ["train.device=cpu", f"train.steps={steps}", f"train.batch={batch}", "train.ema_decay=0.0", *flip]

@@ -8,7 +8,7 @@ import numpy as np
 
 from penstock.config import apply
 from penstock.datasets import inspect, pack
-from penstock.settings import Augment, Data, Model, Objective, Recipe, Regularize, Train
+from penstock.settings import Augment, DataSettings, Model, Objective, Recipe, Regularize, Train
 from penstock.settings.optimizer import SGD
 from penstock.settings.views import ResizedCrop, ScaleCrop
 from support import miniatures
@@ -29,7 +29,7 @@ def learn_colors(dataset, **changes):
     settings = {"steps": 8, "batch": 4, "evaluate_every": 4, "save_every": 3, "device": "cpu", "log_origins": True}
     return Recipe(
         seed=3,
-        data=Data(str(dataset.folder)),
+        data=DataSettings(str(dataset.folder)),
         model=Model("test_resnet", "none"),
         augment=Augment((32, 32), ResizedCrop()),
         regularize=changes.pop("regularize", Regularize()),
@@ -44,7 +44,7 @@ def learn_squares(dataset, model="ssd:test_resnet", **changes):
     settings["grad_clip"] = 5.0
     return Recipe(
         seed=3,
-        data=Data(str(dataset.folder)),
+        data=DataSettings(str(dataset.folder)),
         model=Model(model, "none"),
         augment=Augment((64, 64), ScaleCrop(scale=(0.8, 1.25), scale_step=0.0)),
         optimizer=SGD(lr=0.002),

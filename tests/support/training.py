@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from penstock.session import Hook
-from penstock.settings import Augment, Data, Model, Recipe, Train
+from penstock.settings import Augment, DataSettings, Model, Recipe, Train
 from penstock.settings.optimizer import SGD
 from penstock.settings.views import ScaleCrop
 
@@ -31,7 +31,7 @@ def recipe(data, model=UNET, *, wide=False, **changes):
     }
     return Recipe(
         seed=3,
-        data=Data(str(data)),
+        data=DataSettings(str(data)),
         model=Model(model, "none", decoder=NARROW if model == UNET and not wide else {}),
         augment=Augment((32, 32), ScaleCrop(scale=(0.5, 1.5))),
         optimizer=SGD(lr=0.05),

@@ -11,7 +11,7 @@ from penstock.config import apply
 from penstock.datasets import LayoutOptions
 from penstock.images.codecs import encode_mask, encode_png
 from penstock.kinds.fields import SegmentationRecord, encode_segmentation
-from penstock.settings import Data
+from penstock.settings import DataSettings
 from penstock.values import Record
 from support.defaults import default_recipe
 
@@ -19,7 +19,7 @@ HOW = LayoutOptions("nifti-volumes")
 
 
 def learn_volumes(dataset, **changes):
-    begin = dataclasses.replace(default_recipe("volumes"), seed=3, data=Data(str(dataset.folder)))
+    begin = dataclasses.replace(default_recipe("volumes"), seed=3, data=DataSettings(str(dataset.folder)))
     settings = {"steps": 4, "evaluate_every": 2, "save_every": 1, "log_origins": "true", **changes}
     words = [f"train.{name}={value}" for name, value in settings.items()]
     return apply(begin, [*words, "augment.crop=[16, 16]", "augment.slices=16", 'train.device="cpu"'])

@@ -9,7 +9,7 @@ import uuid
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from penstock.sources.kafka import Address, FakeLog, KafkaLog
+from penstock.sources.kafka import FakeLog, KafkaLog, TopicAddress
 
 
 class FakeWorld:
@@ -63,7 +63,7 @@ class RealWorld:
     def topic(self, partitions=1, **settings):
         name = f"t-{uuid.uuid4().hex[:8]}"
         self.create(name, partitions, settings)
-        log = KafkaLog(Address(self.servers, name), timeout=30)
+        log = KafkaLog(TopicAddress(self.servers, name), timeout=30)
         self.logs.append(log)
         return RealTopic(self, log, partitions, settings)
 

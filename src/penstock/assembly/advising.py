@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from penstock.assembly.presets import Resolved
-    from penstock.datasets.description import Split
+    from penstock.datasets.description import SplitInfo
     from penstock.settings import Recipe
     from penstock.tasks import Task
 
@@ -59,7 +59,7 @@ def _small(task: type[Task]) -> str:
     return f"no GPU was found{small}; --find-time says how long the training takes"
 
 
-def _choices(resolved: Resolved, split: Split, task: type[Task]) -> Iterator[Advice]:
+def _choices(resolved: Resolved, split: SplitInfo, task: type[Task]) -> Iterator[Advice]:
     recipe = resolved.recipe
     weights = f"weights of the backbone: {recipe.model.weights}{_where(recipe)}"
     yield Advice("model", recipe.model.name, f"{resolved.origin('model.name')}; {weights}")

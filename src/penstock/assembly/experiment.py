@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from penstock.datasets.topics import TopicState
-    from penstock.settings import Data, Recipe
+    from penstock.settings import DataSettings, Recipe
     from penstock.tasks import Task
 
 AWAY: Final = 300.0  # seconds without a broker that end a training
@@ -222,7 +222,7 @@ def _padding(parts: Experiment) -> list[str]:
     return [f"note: the crop of {crop} is larger than every image ({largest} at most): {remedy}"]
 
 
-def open_dataset(data: Data, known: TopicState | None = None) -> Dataset:
+def open_dataset(data: DataSettings, known: TopicState | None = None) -> Dataset:
     """A folder of shards, or a topic.
 
     Args:

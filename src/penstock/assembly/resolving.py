@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.datasets import Dataset
-    from penstock.settings import Data
+    from penstock.settings import DataSettings
     from penstock.tasks import Task
 
 _UNKNOWN: Final = "segmentation"
@@ -97,12 +97,12 @@ def _network_of(run: Path) -> dict[str, Any]:
     return {"model.name": model.name, **{f"model.decoder.{name}": value for name, value in model.decoder.items()}}
 
 
-def _task(data: Data) -> str:
+def _task(data: DataSettings) -> str:
     """What a dataset is for."""
     with contextlib.suppress(EmptySourceError):
         return _opened(data).description.task
     return _UNKNOWN
 
 
-def _opened(data: Data) -> Dataset:
+def _opened(data: DataSettings) -> Dataset:
     return open_dataset(replace(data, block=data.block or 1))

@@ -59,7 +59,7 @@ class ShardInfo:
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitInfo:
     """One split.
 
     Attributes:
@@ -82,9 +82,9 @@ class Split:
     slices: Side = 0
     image_pixels: tuple[Count, ...] = ()
 
-    def joined(self, other: Split) -> Split:
+    def joined(self, other: SplitInfo) -> SplitInfo:
         """This one and another behind it."""
-        return Split(
+        return SplitInfo(
             self.records + other.records,
             (*self.shards, *other.shards),
             max(self.height, other.height),
@@ -125,7 +125,7 @@ class Description:
     task: str
     classes: tuple[str, ...]
     ignore_label: LabelId
-    splits: dict[str, Split]
+    splits: dict[str, SplitInfo]
     layout: str
     content: str = ""
     original: tuple[int, ...] = ()
@@ -295,7 +295,7 @@ class FolderDataset:
         """Write the description, atomically."""
         files.write_atomically(self.folder / PACKED, files.to_json(self.description.as_json()))
 
-    def split(self, name: str) -> Split:
+    def split(self, name: str) -> SplitInfo:
         """One split's description, or that of several together: "train+val".
 
         Raises:
@@ -313,7 +313,7 @@ class FolderDataset:
             raise DatasetError(
                 str(self.folder), remedy=remedy, message=f"{self.folder} has no split named {name}, only {found}."
             )
-        return functools.reduce(Split.joined, (self.description.splits[part] for part in parts))
+        return functools.reduce(SplitInfo.joined, (self.description.splits[part] for part in parts))
 
     @property
     def splits(self) -> tuple[str, ...]:

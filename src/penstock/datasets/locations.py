@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from penstock.datasets.description import FolderDataset
 from penstock.datasets.topics import TopicDataset
 from penstock.errors import DatasetError
-from penstock.sources.kafka import Address, KafkaLog, is_topic, parse_range
+from penstock.sources.kafka import KafkaLog, TopicAddress, is_topic, parse_range
 
 if TYPE_CHECKING:
     import os
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from penstock.datasets.description import Description, Split
+    from penstock.datasets.description import Description, SplitInfo
     from penstock.datasets.topics import TopicState
     from penstock.datasets.verification import Verdict
     from penstock.values import Snapshot
@@ -74,7 +74,7 @@ class Dataset(Protocol):
         """
         ...
 
-    def split(self, name: str) -> Split:
+    def split(self, name: str) -> SplitInfo:
         """One split's description.
 
         Raises:
@@ -193,7 +193,7 @@ class TopicLocation(Location):
         return self._dataset(start, until).shuffle(split)
 
     def _dataset(self, start: str, until: str, known: TopicState | None = None) -> TopicDataset:
-        address = Address.parse(self.uri)
+        address = TopicAddress.parse(self.uri)
         return TopicDataset(address, parse_range(KafkaLog(address), start, until), known)
 
 

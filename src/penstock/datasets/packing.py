@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from penstock import files, seeds
 from penstock.custom import ImportPath, carried
 from penstock.datasets import describing
-from penstock.datasets.description import Description, FolderDataset, ShardInfo, Split
+from penstock.datasets.description import Description, FolderDataset, ShardInfo, SplitInfo
 from penstock.datasets.listing import JOURNAL, PACKED
 from penstock.datasets.occurrences import digest_of, path_of, write_occurrences
 from penstock.datasets.pixel_formats import statistics
@@ -244,9 +244,9 @@ def _original(labels: Labels) -> tuple[int, ...]:
     return () if ids == tuple(range(len(ids))) else ids
 
 
-def _split(found: Inspection, items: list[InspectedItem], jobs: list[_Job]) -> Split:
+def _split(found: Inspection, items: list[InspectedItem], jobs: list[_Job]) -> SplitInfo:
     classes = len(found.labels.classes)
-    return Split(
+    return SplitInfo(
         records=len(items),
         shards=tuple(ShardInfo(job.name, len(job.items), job.key) for job in jobs),
         height=max(each.height // max(1, each.item.slices) for each in items),

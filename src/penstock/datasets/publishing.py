@@ -10,14 +10,14 @@ from penstock.datasets.topic_format import ABOUT, DIGEST, ORIGIN, About, digest,
 from penstock.errors import DatasetError
 from penstock.progress import counted, silent
 from penstock.sources.kafka import KafkaLog, KafkaSource
-from penstock.sources.kafka.producer import OVERHEAD, Creation, Writer, create
+from penstock.sources.kafka.producer import OVERHEAD, Creation, TopicWriter, create
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from penstock.datasets.description import FolderDataset
-    from penstock.sources.kafka import Address, Log, Message, Topic
+    from penstock.sources.kafka import Log, Message, Topic, TopicAddress
     from penstock.values import Record
 
 _SETTLED: Final = 0.5  # seconds in which nothing more may arrive of a publisher that was killed
@@ -44,7 +44,7 @@ class Published:
 
 def publish(
     dataset: FolderDataset,
-    address: Address,
+    address: TopicAddress,
     split: str = "train",
     creation: Creation | None = None,
     *,
@@ -76,7 +76,7 @@ def publish(
     done = [_resume_at(log, topic, plan, partition) for partition in range(len(topic.extents))]
     total, before = plan.records, sum(done)
     headers = [(ABOUT, About.of(dataset.description, dataset.split(split)).encoded())]
-    with Writer(address) as writer:
+    with TopicWriter(address) as writer:
         for partition, record in plan.interleaved(done):
             _check_size(topic, record, len(headers[0][1]))
             own = [(ORIGIN, record.origin.encode()), (DIGEST, digest(record.payload)), *headers]
@@ -106,9 +106,11 @@ class Publisher:
         writer: the connection; `writer.acknowledged` counts the records that all replicas have.
     """
 
-    def __init__(self, address: Address, about: About, split: str = "train", creation: Creation | None = None) -> None:
+    def __init__(
+        self, address: TopicAddress, about: About, split: str = "train", creation: Creation | None = None
+    ) -> None:
         self.address = replace(address, topic=topic_of(address.topic, split))
-        self.writer = Writer(self.address)
+        self.writer = TopicWriter(self.address)
         self._about = about.encoded()
         self._creation = creation
 

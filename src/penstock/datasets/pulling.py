@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock import files
-from penstock.datasets.description import FolderDataset, ShardInfo, Split
+from penstock.datasets.description import FolderDataset, ShardInfo, SplitInfo
 from penstock.datasets.packing import refuse_others
 from penstock.kinds import Counts
 from penstock.progress import silent
@@ -73,7 +73,7 @@ def _records(dataset: TopicDataset, split: str, partition: Partition) -> Iterato
     return dataset.source(split).read(partition.name, partition.start, partition.stop)
 
 
-def _note(snapshot: Snapshot, split: str, written: Split) -> dict[str, object]:
+def _note(snapshot: Snapshot, split: str, written: SplitInfo) -> dict[str, object]:
     """Where a split came from; its records lie in the order of the partitions and their offsets."""
     return {
         "split": split,
@@ -107,12 +107,12 @@ class _Split:
         if self._size >= self.shard_bytes:
             self._flush()
 
-    def finish(self) -> Split:
+    def finish(self) -> SplitInfo:
         """Write what is left, and describe the split."""
         if self._pending:
             self._flush()
         classes, found = range(len(self.dataset.description.classes)), self._found
-        return Split(
+        return SplitInfo(
             self.count,
             tuple(self._shards),
             found.height,

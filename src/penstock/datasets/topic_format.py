@@ -19,7 +19,7 @@ from penstock.datasets.bounds import Bits, Channels, Count, LabelId, Side  # noq
 from penstock.errors import DatasetError
 
 if TYPE_CHECKING:
-    from penstock.datasets.description import Description, Split
+    from penstock.datasets.description import Description, SplitInfo
 
 ORIGIN: Final = "penstock-origin"
 DIGEST: Final = "penstock-digest"
@@ -65,7 +65,7 @@ class About:
     colors: tuple[tuple[int, int, int], ...] = ()
 
     @classmethod
-    def of(cls, described: Description, split: Split) -> About:
+    def of(cls, described: Description, split: SplitInfo) -> About:
         """What the records of a split say."""
         return cls(
             described.task,

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.custom import import_path_of
 from penstock.datasets.class_lists import check_letters
-from penstock.datasets.description import Description, Split, check_task
+from penstock.datasets.description import Description, SplitInfo, check_task
 from penstock.datasets.topic_format import ABOUT, About, parsed, topic_of
 from penstock.datasets.verification import Verdict, verify_topics
 from penstock.errors import DatasetError, EmptySourceError, SourceError, UnknownSourceError
 from penstock.progress import silent
-from penstock.sources.kafka import Address, KafkaLog, KafkaSource, Range, nothing, together
+from penstock.sources.kafka import KafkaLog, KafkaSource, Range, TopicAddress, nothing, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,10 +48,10 @@ class TopicDataset:
         open_log: how a topic is reached.
     """
 
-    address: Address
+    address: TopicAddress
     range: Range = Range()  # noqa: RUF009 - frozen
     known: TopicState | None = None
-    open_log: Callable[[Address], Log] = KafkaLog
+    open_log: Callable[[TopicAddress], Log] = KafkaLog
 
     @property
     def folder(self) -> str:
@@ -108,7 +108,7 @@ class TopicDataset:
             colors=about.colors,
         )
 
-    def split(self, name: str) -> Split:
+    def split(self, name: str) -> SplitInfo:
         """One split's description.
 
         Raises:
@@ -203,7 +203,7 @@ class TopicDataset:
         return {}
 
     @cached_property
-    def _described(self) -> dict[str, Split]:
+    def _described(self) -> dict[str, SplitInfo]:
         return {}
 
     def _about(self, split: str) -> About:
@@ -233,5 +233,5 @@ def first_messages(source: KafkaSource) -> list[Message]:
     return []
 
 
-def _split(about: About, records: int, classes: int) -> Split:
-    return Split(records, (), about.height, about.width, (0,) * classes, objects=about.objects, slices=about.slices)
+def _split(about: About, records: int, classes: int) -> SplitInfo:
+    return SplitInfo(records, (), about.height, about.width, (0,) * classes, objects=about.objects, slices=about.slices)

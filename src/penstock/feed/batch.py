@@ -51,7 +51,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class FedSample:
     """One prepared sample.
 
     Attributes:

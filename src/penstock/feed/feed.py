@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from penstock import cores
 from penstock.errors import PenstockError, PlanError, StalledError
 from penstock.feed import draws
-from penstock.feed.batch import Batch, Sample
+from penstock.feed.batch import Batch, FedSample
 from penstock.feed.decoded import Decoded, may_fit
 from penstock.feed.prepare import Composing, Gathering
 from penstock.feed.slots import WEIGHT, Slots, make_slot
@@ -140,12 +140,12 @@ class Feed:
         """
         return self._run(iter(range(-(-len(self.plan) // self.batch))), give_up, limit=len(self.plan))
 
-    def __getitem__(self, position: int) -> Sample:
+    def __getitem__(self, position: int) -> FedSample:
         """The sample at any position, without threads: byte for byte the one in the batch."""
         slot = make_slot(self.prepare.fields, 1)
         origin = self._prepare(position, slot, 0)
         arrays = {name: array[0] for name, array in slot.arrays.items()}
-        return Sample(arrays, float(slot.weight[0]), origin, position)
+        return FedSample(arrays, float(slot.weight[0]), origin, position)
 
     def _run(self, numbers: Iterator[int], give_up: Callable[[], bool], limit: int | None) -> Iterator[Batch]:
         size, threads = len(self.share.slice(self.batch)), self._threads

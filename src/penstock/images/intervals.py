@@ -27,7 +27,7 @@ _NUMBERS: Final = 8
 """Restart markers are numbered in turn from 0 to 7."""
 
 
-class Part(NamedTuple):
+class RestartInterval(NamedTuple):
     """A smaller JPEG, and which pixels of the whole one it holds."""
 
     data: bytes
@@ -52,7 +52,7 @@ def block_size(data: bytes, info: ImageInfo) -> tuple[int, int]:
     return 8 * max(each & 15 for each in factors), 8 * max(each >> 4 for each in factors)
 
 
-def cut(data: bytes, info: ImageInfo, region: Region) -> Part | None:
+def cut(data: bytes, info: ImageInfo, region: Region) -> RestartInterval | None:
     """A JPEG of a region and a margin of one block, which smooth upsampling of chroma looks at.
 
     Args:
@@ -82,7 +82,7 @@ def cut(data: bytes, info: ImageInfo, region: Region) -> Part | None:
     size = height.to_bytes(2, "big") + width.to_bytes(2, "big")
     header = b"".join((data[: info.frame], size, data[info.frame + 4 : scan]))
     rows = np.arange(top, bottom) * grid.across
-    return Part(header + _joined(data, starts, rows + left, right - left), y, x, height, width)
+    return RestartInterval(header + _joined(data, starts, rows + left, right - left), y, x, height, width)
 
 
 def tiles(data: bytes, info: ImageInfo) -> Tiles | None:

@@ -11,7 +11,7 @@ _STEPS: Final = 5
 _EPSILON: Final = 1e-7
 
 
-class Muon(torch.optim.Optimizer):
+class MuonOptimizer(torch.optim.Optimizer):
     """Muon (Jordan et al. 2024, kellerjordan.github.io/posts/muon) for groups whose `orthogonal` is true: filters are
     seen as matrices (out, in * height * width), whose momentum is brought near the closest orthogonal one by five
     Newton-Schulz iterations, and scaled by sqrt(max(1, rows / columns)). All other groups take SGD's step. Momentum is

@@ -8,7 +8,7 @@ import torch
 
 from penstock import custom
 from penstock.errors import RecipeError
-from penstock.session.muon import Muon
+from penstock.session.muon import MuonOptimizer
 from penstock.settings import optimizer as settings
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def make_optimizer(spec: AnyOptimizer, model: nn.Module) -> torch.optim.Optimize
         case settings.RMSprop():
             return torch.optim.RMSprop(listed, lr=spec.lr, alpha=0.9, momentum=spec.momentum)
         case settings.Muon():
-            return Muon(listed, lr=spec.lr, momentum=spec.sgd_momentum)
+            return MuonOptimizer(listed, lr=spec.lr, momentum=spec.sgd_momentum)
         case settings.CustomOptimizer():
             return _custom(spec, listed)
 

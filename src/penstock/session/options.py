@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 ENDLESS: Final = 1_000_000_000  # steps that stand for "until it is stopped"
 
 
-class Follow(Protocol):
+class MoreRecords(Protocol):
     """Where more comes from once a plan has ended."""
 
     reason: str

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.session.checkpoint import Checkpoint
     from penstock.session.hook_list import HookList
     from penstock.session.learner import Learner
-    from penstock.session.options import Follow
+    from penstock.session.options import MoreRecords
     from penstock.settings import Train
     from penstock.tasks import Task
     from penstock.tasks.scoring import Scores
@@ -76,7 +76,7 @@ class Session:
         saver: Saver,
         attached: HookList,
         evaluate: Evaluate | None = None,
-        follow: Follow | None = None,
+        follow: MoreRecords | None = None,
         note: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.task, self.learner, self.feed, self.saver, self.attached = task, learner, feed, saver, attached

@@ -15,7 +15,7 @@ task.py        the sections that a task is made from
 from penstock.settings.augment import Augment
 from penstock.settings.model import Branch, DeepLabConfig, Model
 from penstock.settings.objective import Objective
-from penstock.settings.recipe import Data, Follow, Recipe, Train
+from penstock.settings.recipe import DataSettings, Follow, Recipe, Train
 from penstock.settings.regularize import DRAWS, Regularize
 from penstock.settings.task import TaskSettings
 
@@ -23,7 +23,7 @@ __all__ = [
     "DRAWS",
     "Augment",
     "Branch",
-    "Data",
+    "DataSettings",
     "DeepLabConfig",
     "Follow",
     "Model",

@@ -17,7 +17,7 @@ from penstock.settings.task import TaskSettings
 
 
 @dataclass(frozen=True)
-class Data:
+class DataSettings:
     """What is learnt from.
 
     Attributes:
@@ -176,7 +176,7 @@ class Recipe:
     task: str = ""
     task_options: dict[str, Any] = field(default_factory=dict)
     hooks: tuple[str | dict[str, Any], ...] = ()
-    data: Data = field(default_factory=Data)
+    data: DataSettings = field(default_factory=DataSettings)
     follow: Follow = field(default_factory=Follow)
     model: Model = field(default_factory=Model)
     augment: Augment = field(default_factory=Augment)

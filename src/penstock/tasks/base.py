@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from penstock.datasets.description import Description, Split
+    from penstock.datasets.description import Description, SplitInfo
     from penstock.feed import Prepare
     from penstock.images.geometry import Size
     from penstock.kinds import Kind
@@ -65,7 +65,7 @@ class Task(ABC):
 
     @classmethod
     @abstractmethod
-    def of(cls, settings: TaskSettings, described: Description, split: Split, *, grows: bool = False) -> Self:
+    def of(cls, settings: TaskSettings, described: Description, split: SplitInfo, *, grows: bool = False) -> Self:
         """The task for a dataset.
 
         Args:
@@ -89,7 +89,7 @@ class Task(ABC):
         return {}
 
     @classmethod
-    def sizes(cls, augment: Augment, split: Split) -> dict[str, Any]:
+    def sizes(cls, augment: Augment, split: SplitInfo) -> dict[str, Any]:
         """Settings of the crop that suit images, where nobody gave a crop: no larger than the largest image, so that
         little of a sample is padding, in multiples of 32.
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from penstock.datasets.description import Description, Split
+    from penstock.datasets.description import Description, SplitInfo
     from penstock.feed import Prepare
     from penstock.images.geometry import Size
     from penstock.losses import Mixture
@@ -91,7 +91,7 @@ class Classification(Task):
     )  # fmt: skip
 
     @classmethod
-    def of(cls, settings: TaskSettings, described: Description, split: Split, *, grows: bool = False) -> Self:
+    def of(cls, settings: TaskSettings, described: Description, split: SplitInfo, *, grows: bool = False) -> Self:
         """The task for a dataset."""
         del grows
         _check_losses(settings.loss, settings.regularize)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from penstock.datasets.description import Split
+    from penstock.datasets.description import SplitInfo
     from penstock.feed import Prepare
     from penstock.images.geometry import Size
     from penstock.losses import Mixture
@@ -180,7 +180,7 @@ class DenseExporter(Exporter):
 
     task: DenseTask
 
-    def size(self, splits: Iterable[Split]) -> Size | None:
+    def size(self, splits: Iterable[SplitInfo]) -> Size | None:
         """What holds every image of the dataset, where its size is known and the predictions are not too large."""
         sizes = [(split.height, split.width) for split in splits]
         height, width = max(size[0] for size in sizes), max(size[1] for size in sizes)

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from penstock.datasets.description import Description, Split
+    from penstock.datasets.description import Description, SplitInfo
     from penstock.feed import Prepare
     from penstock.images.geometry import Size
     from penstock.settings import TaskSettings
@@ -100,7 +100,7 @@ class Detection(Task):
     )  # fmt: skip
 
     @classmethod
-    def of(cls, settings: TaskSettings, described: Description, split: Split, *, grows: bool = False) -> Self:
+    def of(cls, settings: TaskSettings, described: Description, split: SplitInfo, *, grows: bool = False) -> Self:
         """The task for a dataset."""
         del split
         stated = max(each.objects for each in described.splits.values())
@@ -131,7 +131,7 @@ class Detection(Task):
         }
 
     @classmethod
-    def sizes(cls, augment: Augment, split: Split) -> dict[str, Any]:
+    def sizes(cls, augment: Augment, split: SplitInfo) -> dict[str, Any]:
         """Images are brought to one length of their longer side, at most 640 pixels, and a crop holds all of the
         largest one (letterbox).
         """

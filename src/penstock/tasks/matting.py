@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from penstock.datasets.description import Description, Split
+    from penstock.datasets.description import Description, SplitInfo
     from penstock.images.geometry import Affine
     from penstock.images.header import ImageInfo
     from penstock.kinds.fields import SegmentationRecord
@@ -93,7 +93,7 @@ class Matting(DenseTask):
     lower_is_better = frozenset({"mae"})
 
     @classmethod
-    def of(cls, settings: TaskSettings, described: Description, split: Split, *, grows: bool = False) -> Self:
+    def of(cls, settings: TaskSettings, described: Description, split: SplitInfo, *, grows: bool = False) -> Self:
         """The task for a dataset."""
         del split, grows
         model = settings.model

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from penstock.datasets.description import Split
+    from penstock.datasets.description import SplitInfo
     from penstock.images.geometry import Size
     from penstock.images.volumes import Volume
     from penstock.models import Window
@@ -150,7 +150,7 @@ class Exporter(ABC):
     any_size: ClassVar[bool] = False
     """Whether every graph takes one image of any size."""
 
-    def size(self, splits: Iterable[Split]) -> Size | None:
+    def size(self, splits: Iterable[SplitInfo]) -> Size | None:
         """The (height, width) of the images that a graph should take; None for training's crop."""
         del splits
         return None

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from penstock.datasets.description import Description, Split
+    from penstock.datasets.description import Description, SplitInfo
     from penstock.images.volumes import Volume
     from penstock.losses import Mixture
     from penstock.settings import Augment, TaskSettings
@@ -63,7 +63,7 @@ class Segmentation(DenseTask):
     supports = DenseTask.supports | {Ability.ORIGINAL_IDS, Ability.PALETTE, Ability.COLOR_MASKS, Ability.LOSSES}
 
     @classmethod
-    def of(cls, settings: TaskSettings, described: Description, split: Split, *, grows: bool = False) -> Self:
+    def of(cls, settings: TaskSettings, described: Description, split: SplitInfo, *, grows: bool = False) -> Self:
         """The task for a dataset."""
         del grows
         _check_colors(settings.augment, described.channels)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import nn
 
-    from penstock.datasets.description import Description, Split
+    from penstock.datasets.description import Description, SplitInfo
     from penstock.feed import Prepare
     from penstock.images.geometry import Size
     from penstock.images.volumes import Volume
@@ -173,7 +173,7 @@ class Volumes(Task):
     supports = frozenset({Ability.ORIGINAL_IDS, Ability.LOSSES, Ability.SLICES, Ability.MODELS})
 
     @classmethod
-    def of(cls, settings: TaskSettings, described: Description, split: Split, *, grows: bool = False) -> Self:
+    def of(cls, settings: TaskSettings, described: Description, split: SplitInfo, *, grows: bool = False) -> Self:
         """The task for a dataset."""
         del grows
         weights = weights_of(settings.loss, described.classes, split.per_class, split.image_pixels)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.feed import Feed
     from penstock.ranks import Ranks
     from penstock.runs import RunFolder
-    from penstock.settings import Data
+    from penstock.settings import DataSettings
     from penstock.values import Partition
 
 
@@ -175,7 +175,7 @@ class Follower:
             self._note(line)
 
 
-def await_first(data: Data, ranks: Ranks, events: Events) -> None:
+def await_first(data: DataSettings, ranks: Ranks, events: Events) -> None:
     """Wait for the first record of a topic: it says what is to be learnt."""
     noted = False
 

@@ -7,14 +7,14 @@ import uuid
 import pytest
 
 from penstock.datasets.publishing import publish
-from penstock.sources.kafka import Address
+from penstock.sources.kafka import TopicAddress
 from penstock.sources.kafka.producer import Creation
 
 
 @pytest.fixture(scope="module")
 def published(broker, packed):
     """The packed dataset in topics of its own."""
-    address = Address(broker.servers, f"scenes-{uuid.uuid4().hex[:6]}")
+    address = TopicAddress(broker.servers, f"scenes-{uuid.uuid4().hex[:6]}")
     for split in ("train", "val"):
         publish(packed, address, split, Creation(len(packed.split(split).shards)))
     return address

@@ -24,7 +24,7 @@ from penstock.datasets import PackOptions, inspect, pack
 from penstock.datasets.publishing import publish
 from penstock.errors import SourceError
 from penstock.session import Hook
-from penstock.sources.kafka import Address, KafkaLog, KafkaSource
+from penstock.sources.kafka import KafkaLog, KafkaSource, TopicAddress
 from penstock.sources.kafka.producer import Creation
 from penstock.training import resume, train
 
@@ -60,7 +60,7 @@ class Reading:
     """A whole pass over the topic in a thread of its own, in small steps."""
 
     def __init__(self, topic, timeout=60.0):
-        self.log = KafkaLog(Address(topic.world.servers, topic.log.name), timeout)
+        self.log = KafkaLog(TopicAddress(topic.world.servers, topic.log.name), timeout)
         self.source = KafkaSource(self.log, block=8, memory=0)
         self.found, self.error = [], None
         self.snapshot = self.source.snapshot()
@@ -143,7 +143,7 @@ def test_a_stall_past_the_limit_is_an_error_with_a_name(cluster, filled):
 
 
 def test_a_range_that_does_not_come_within_the_limit_is_an_error_with_a_name(cluster, filled):
-    log = KafkaLog(Address(filled.world.servers, filled.log.name), timeout=4.0)
+    log = KafkaLog(TopicAddress(filled.world.servers, filled.log.name), timeout=4.0)
     log.fetch(0, 0, 8)
     with ThreadPoolExecutor(1) as pool:
         for node in cluster.nodes:
@@ -178,7 +178,7 @@ def test_a_reader_that_is_forked_reads_on(cluster, filled):
 
 def test_closing_ends_its_threads(cluster, filled):
     before = threading.active_count()
-    log = KafkaLog(Address(filled.world.servers, filled.log.name))
+    log = KafkaLog(TopicAddress(filled.world.servers, filled.log.name))
     log.fetch(0, 0, 400)
     log.close()
 
@@ -213,7 +213,7 @@ def test_ctrl_c_is_heard_while_a_broker_is_away(tmp_path, raw, point, step):
     dataset = pack(inspect(raw), tmp_path / "data", PackOptions(shard_bytes=6000))  # val in two partitions, one unread
     assert len(dataset.split("val").shards) > 1
     with brokers.Cluster(tmp_path / "one", nodes=1) as cluster:
-        address = Address(cluster.servers, "away")
+        address = TopicAddress(cluster.servers, "away")
         for split in ("train", "val"):
             publish(dataset, address, split, Creation(2))
         chosen = recipe(address)

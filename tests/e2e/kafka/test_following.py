@@ -151,9 +151,9 @@ def test_a_fixed_set_is_evaluated_between_snapshots(camera, images, tmp_path):
     source = camera(1)
     source.topic.world.create(f"{source.topic.log.name}.val", 1, {})
     held = dataclasses.replace(source.topic.log.address, topic=f"{source.topic.log.name}.val")
-    from penstock.sources.kafka.producer import Writer
+    from penstock.sources.kafka.producer import TopicWriter
 
-    with Writer(held) as writer:
+    with TopicWriter(held) as writer:
         for payload in images[0][:3]:
             writer.send(payload, b"key", images[1], partition=0)
     source.take(8)

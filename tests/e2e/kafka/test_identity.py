@@ -10,8 +10,8 @@ from support.training import recipe
 from penstock import config as recipes
 from penstock.datasets import About, TopicDataset
 from penstock.errors import SourceError
-from penstock.sources.kafka import Address, FakeLog, KafkaSource
-from penstock.sources.kafka.blocks import Run
+from penstock.sources.kafka import FakeLog, KafkaSource, TopicAddress
+from penstock.sources.kafka.blocks import RecordRun
 from penstock.sources.waiting import bound
 from penstock.training import train
 
@@ -82,7 +82,7 @@ class TestMadeAgain:
         source = opened(FakeTopic(log))
         asked = counted(log, "topic_id")
         for _ in range(2):
-            source._still_the_same(Run(0, 0, 4), 0.0)
+            source._still_the_same(RecordRun(0, 0, 4), 0.0)
 
         assert asked == []  # the snapshot asked since
 
@@ -171,7 +171,7 @@ def topic(packed, monkeypatch):
             log.append(record.payload, headers=[("penstock-dataset", about.encoded())])
             if log.topic().extents[0].stop == 5:
                 log.hole()
-    dataset = TopicDataset(Address("h", "t"), open_log=lambda _: log)
+    dataset = TopicDataset(TopicAddress("h", "t"), open_log=lambda _: log)
     monkeypatch.setattr("penstock.assembly.experiment.open_dataset", lambda data, known=None: dataset)
     return log
 

@@ -12,7 +12,7 @@ from support.commands import call
 from penstock.datasets import About, FolderDataset, Publisher, TopicDataset
 from penstock.datasets.publishing import publish
 from penstock.errors import DatasetError
-from penstock.sources.kafka import Address
+from penstock.sources.kafka import TopicAddress
 from penstock.sources.kafka.producer import Creation
 
 pytestmark = pytest.mark.slow
@@ -87,7 +87,7 @@ class TestPublish:
         assert (note["source"], note["records"], note["offsets_without_a_record"]) == (f"kafka://{topic}", 21, 0)
 
     def test_records_that_come_without_end_are_sent_as_they_come(self, broker, packed):
-        address = Address(broker.servers, f"camera-{uuid.uuid4().hex[:6]}")
+        address = TopicAddress(broker.servers, f"camera-{uuid.uuid4().hex[:6]}")
         shard = packed.split("train").shards[0]
         records = list(packed.source("train").read(shard.name, 0, shard.records))
         about = About("segmentation", packed.description.classes)
@@ -104,7 +104,7 @@ class TestPublish:
         assert dataset.description.classes == packed.description.classes
 
     def test_a_camera_that_was_killed_learns_what_arrived(self, broker, packed):
-        address = Address(broker.servers, f"camera-{uuid.uuid4().hex[:6]}")
+        address = TopicAddress(broker.servers, f"camera-{uuid.uuid4().hex[:6]}")
         about = About("segmentation", packed.description.classes)
         with Publisher(address, about, creation=Creation(3)) as publisher:
             assert publisher.recent() == set()
@@ -145,7 +145,7 @@ class TestPublish:
             publish(packed, topic.log.address)
 
     def test_a_publishing_that_is_killed_goes_on_without_a_second_copy(self, broker, packed):
-        address = Address(broker.servers, f"killed-{uuid.uuid4().hex[:6]}")
+        address = TopicAddress(broker.servers, f"killed-{uuid.uuid4().hex[:6]}")
         program = (
             "import os, signal, sys; from pathlib import Path\n"
             "from penstock.datasets import FolderDataset, publishing\n"

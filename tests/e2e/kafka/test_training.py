@@ -16,8 +16,8 @@ from penstock.assembly import open_experiment
 from penstock.datasets.publishing import publish
 from penstock.datasets.topic_format import digest
 from penstock.errors import DatasetError, PenstockError
-from penstock.sources.kafka import Address
-from penstock.sources.kafka.producer import Creation, Writer
+from penstock.sources.kafka import TopicAddress
+from penstock.sources.kafka.producer import Creation, TopicWriter
 from penstock.training import resume, train
 
 pytestmark = pytest.mark.slow
@@ -121,14 +121,14 @@ class TestTraining:
         assert origins(topic) == renamed
 
     def test_a_resumed_run_reads_the_snapshot_it_began_with(self, broker, packed, tmp_path):
-        address = Address(broker.servers, f"grows-{uuid.uuid4().hex[:6]}")
+        address = TopicAddress(broker.servers, f"grows-{uuid.uuid4().hex[:6]}")
         for split in ("train", "val"):
             publish(packed, address, split, Creation(1))
         whole, _ = train(learning(address), tmp_path / "whole")
 
         stopped, _ = train(learning(address), tmp_path / "stopped", hooks=[Stop(5)])
         record = next(iter(packed.source("train").read(packed.split("train").shards[0].name, 0, 1)))
-        with Writer(address) as writer:
+        with TopicWriter(address) as writer:
             writer.send(record.payload, b"new", partition=0)
         assert len(open_experiment(learning(address)).plan) == 22
         resume(stopped.path)
@@ -137,7 +137,7 @@ class TestTraining:
         assert origins(stopped) == origins(whole)
 
     def test_retention_is_an_error_before_training_starts(self, broker, packed, tmp_path):
-        address = Address(broker.servers, f"short-{uuid.uuid4().hex[:6]}")
+        address = TopicAddress(broker.servers, f"short-{uuid.uuid4().hex[:6]}")
         publish(packed, address, "train", Creation(1, retention_hours=24))
         run, _ = train(learning(address, steps=2, validation=""), tmp_path)
         from confluent_kafka import TopicPartition

@@ -5,7 +5,7 @@ def test_what_is_pulled_from_a_topic_counts_as_what_was_packed(packed, tmp_path)
     """Pixels of every class, and those of the images that it occurs in, which class weights are made of."""
     from penstock.datasets import About, TopicDataset
     from penstock.datasets.pulling import pull
-    from penstock.sources.kafka import Address, FakeLog
+    from penstock.sources.kafka import FakeLog, TopicAddress
 
     log, split = FakeLog("t"), packed.description.splits["train"]
     about = [("penstock-dataset", About.of(packed.description, split).encoded())]
@@ -13,7 +13,7 @@ def test_what_is_pulled_from_a_topic_counts_as_what_was_packed(packed, tmp_path)
     for part in source.snapshot().partitions:
         for record in source.read(part.name, 0, len(part)):
             log.append(record.payload, headers=about)
-    pulled = pull(TopicDataset(Address("h", "t"), open_log=lambda _: log), tmp_path / "pulled")
+    pulled = pull(TopicDataset(TopicAddress("h", "t"), open_log=lambda _: log), tmp_path / "pulled")
     found = pulled.description.splits["train"]
 
     assert found.records == split.records

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.datasets import About, FolderDataset, publishing
 from penstock.errors import DatasetError, SourceError
-from penstock.sources.kafka import Address, FakeLog
+from penstock.sources.kafka import FakeLog, TopicAddress
 from penstock.sources.kafka.ranges import parse_range
 
 
@@ -35,7 +35,7 @@ class TestTopics:
         (tmp_path / f"{first.name}.index").unlink(missing_ok=True)
         monkeypatch.setattr(publishing, "KafkaLog", lambda _: pytest.fail("it was asked"))
         with pytest.raises(DatasetError, match=re.escape(f"{first.name}: expected the {first.records} records that")):
-            publishing.publish(FolderDataset.open(tmp_path), Address("h:1", "t"), "train")
+            publishing.publish(FolderDataset.open(tmp_path), TopicAddress("h:1", "t"), "train")
 
 
 def test_a_record_that_arrives_otherwise_than_it_was_sent_is_an_error(broker, packed, monkeypatch):
@@ -43,13 +43,13 @@ def test_a_record_that_arrives_otherwise_than_it_was_sent_is_an_error(broker, pa
 
     from penstock.datasets import publish, publishing
     from penstock.errors import DatasetError
-    from penstock.sources.kafka import Address
+    from penstock.sources.kafka import TopicAddress
     from penstock.sources.kafka.producer import Creation
 
     own = publishing.Writer.send
     monkeypatch.setattr(publishing.Writer, "send", lambda self, payload, *rest: own(self, payload[:-1] + b"?", *rest))
     with pytest.raises(DatasetError, match="other records"):
-        publish(packed, Address(broker.servers, f"bent-{uuid.uuid4().hex[:6]}"), "train", Creation(2))
+        publish(packed, TopicAddress(broker.servers, f"bent-{uuid.uuid4().hex[:6]}"), "train", Creation(2))
 
 
 def test_a_topic_says_what_its_volumes_are():

@@ -19,7 +19,7 @@ from penstock.kinds.fields import decode_classification
 from penstock.models import FastNetwork, Normalization
 from penstock.models.cifar import TutorialNetwork
 from penstock.session.optimizer import make_optimizer
-from penstock.settings import Data
+from penstock.settings import DataSettings
 from penstock.settings.views import PadCrop
 from penstock.training import train
 
@@ -29,7 +29,7 @@ def test_the_tutorials_network_is_given_toned_and_standardised_images(tmp_path):
     miniatures.cifar10(tmp_path / "raw")
     dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
     chosen = default_recipe("classification", "cifar10-tutorial")
-    chosen = dataclasses.replace(chosen, data=Data(str(dataset.folder), validation="test"))
+    chosen = dataclasses.replace(chosen, data=DataSettings(str(dataset.folder), validation="test"))
     given = Given()
     train(apply(chosen, ["train.steps=2", "train.batch=6", "train.device=cpu"]), tmp_path / "runs", hooks=[given])
 
@@ -87,7 +87,9 @@ def test_the_tutorials_network_is_that_of_cifar10_py():
 def test_a_training_of_cifar10_fast_begins_with_patches_of_its_data_whitened(tmp_path):
     miniatures.cifar10(tmp_path / "raw")
     dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
-    chosen = dataclasses.replace(default_recipe("classification", "cifar10-fast"), data=Data(str(dataset.folder)))
+    chosen = dataclasses.replace(
+        default_recipe("classification", "cifar10-fast"), data=DataSettings(str(dataset.folder))
+    )
     first = open_experiment(chosen).model().encoder[0]
     images = [decode_image(decode_classification(record).image, "x") for record in records(dataset, "train")]
     mean, std = np.array([0.4914, 0.4822, 0.4465]), np.array([0.2470, 0.2435, 0.2616])

@@ -24,7 +24,7 @@ from penstock.images.codecs import encode_png
 from penstock.kinds.fields import ClassificationRecord, decode_segmentation, encode_classification
 from penstock.order import Plan
 from penstock.report import predictions_sheet, records_sheet, samples_sheet
-from penstock.settings import Augment, Data, Regularize
+from penstock.settings import Augment, DataSettings, Regularize
 from penstock.settings.views import PadCrop
 from penstock.sources.kafka import FakeLog, KafkaSource
 from penstock.tasks import Classification
@@ -110,7 +110,10 @@ def test_replay_draws_mixed_images_as_the_model_saw_them(tmp_path, drawn, capsys
         "regularize.brightness=20",
         "train.device=cpu",
     ]
-    chosen, given = dataclasses.replace(default_recipe("classification"), data=Data(str(dataset.folder))), Given()
+    chosen, given = (
+        dataclasses.replace(default_recipe("classification"), data=DataSettings(str(dataset.folder))),
+        Given(),
+    )
     folder, _ = train(apply(chosen, settings), tmp_path / "runs", hooks=[given])
     assert call("replay", folder.path, "--step", 1, capsys=capsys)[0] == 0
     normal = open_experiment(load(folder.path / "recipe.toml")).task.normalization

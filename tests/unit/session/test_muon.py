@@ -6,7 +6,7 @@ from torch import nn
 
 from penstock.models import build_classifier
 from penstock.session import state
-from penstock.session.muon import Muon, orthogonal
+from penstock.session.muon import MuonOptimizer, orthogonal
 from penstock.session.optimizer import make_optimizer
 from penstock.settings import optimizer as chosen
 
@@ -63,7 +63,7 @@ class TestMuon:
 
     def test_a_group_that_says_nothing_takes_nesterovs_step_without_decay(self):
         ours, theirs = (nn.Parameter(torch.linspace(-1, 1, 12).view(3, 4)) for _ in range(2))
-        muon = Muon([{"params": [ours]}], lr=0.1, momentum=0.8)
+        muon = MuonOptimizer([{"params": [ours]}], lr=0.1, momentum=0.8)
         sgd = torch.optim.SGD([theirs], lr=0.1, momentum=0.8, nesterov=True)
         for number in range(4):
             for parameter, optimizer in ((ours, muon), (theirs, sgd)):
@@ -74,7 +74,7 @@ class TestMuon:
 
     def test_its_state_has_sgds_name(self):
         model = nn.Linear(2, 3)
-        muon = Muon([{"params": list(model.parameters())}], lr=0.1, momentum=0.8)
+        muon = MuonOptimizer([{"params": list(model.parameters())}], lr=0.1, momentum=0.8)
         model(torch.ones(1, 2)).sum().backward()
         muon.step()
 
@@ -122,7 +122,7 @@ class TestMuon:
             plain.step()
         bias = "head.bias"
 
-        assert isinstance(optimizer, Muon)
+        assert isinstance(optimizer, MuonOptimizer)
         assert torch.allclose(dict(model.named_parameters())[bias], dict(twin.named_parameters())[bias], atol=1e-6)
         filters = [p for group in optimizer.param_groups if group["orthogonal"] for p in group["params"]]
         assert len(filters) > 5

@@ -18,7 +18,7 @@ from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.seeds import generator
-from penstock.settings import Data, Regularize
+from penstock.settings import DataSettings, Regularize
 from penstock.tasks import regularize
 from penstock.tasks.classes import NOTHING
 from penstock.training import train
@@ -109,7 +109,10 @@ def test_labels_of_mixed_images_are_learnt_in_their_shares(tmp_path):
         "train.batch=2",
     ]
     settings += ["regularize.mixup=0.5", "loss.label_smoothing=0.1", "train.device=cpu"]
-    chosen, given = dataclasses.replace(default_recipe("classification"), data=Data(str(dataset.folder))), Given()
+    chosen, given = (
+        dataclasses.replace(default_recipe("classification"), data=DataSettings(str(dataset.folder))),
+        Given(),
+    )
     train(apply(chosen, settings), tmp_path / "runs", hooks=[given])
 
     for batch, logits, loss in zip(given.batches, given.outputs, given.losses, strict=True):

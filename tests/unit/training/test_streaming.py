@@ -19,7 +19,7 @@ from penstock.order import Stage
 from penstock.ranks import Ranks
 from penstock.runs import RunFolder
 from penstock.settings import Follow
-from penstock.sources.kafka import Address, FakeLog, Range, mistakes
+from penstock.sources.kafka import FakeLog, Range, TopicAddress, mistakes
 from penstock.training import train
 from penstock.training.streaming import Follower
 from penstock.values import Partition, Snapshot
@@ -53,7 +53,7 @@ class World:
 
     def follower(self):
         """As a new process makes it."""
-        dataset = TopicDataset(Address("h", "t"), self.range, open_log=lambda _: self.log)
+        dataset = TopicDataset(TopicAddress("h", "t"), self.range, open_log=lambda _: self.log)
         parts = Experiment(self.recipe, dataset)
         return Follower(parts, read_run_data(self.folder), self.folder, Ranks(), self.said.append, pin_memory=False)
 
@@ -74,7 +74,7 @@ def spans(stage):
 def test_the_ids_of_the_raw_masks_travel_with_a_topic(tmp_path):
     log, about = FakeLog("t"), About("segmentation", ("a", "b"), height=64, width=96, original=(7, 11))
     log.append(b"x", 0, headers=[("penstock-dataset", about.encoded())])
-    dataset = TopicDataset(Address("h", "t"), open_log=lambda _: log)
+    dataset = TopicDataset(TopicAddress("h", "t"), open_log=lambda _: log)
     folder = RunFolder.create(tmp_path, "run")
     RunData("content", {}, TopicState(about, 1)).write(folder, "plan")
 

@@ -20,7 +20,7 @@ from penstock.events import Events
 from penstock.kinds import Labels
 from penstock.models import build_segmenter, load_matching
 from penstock.session import CheckpointStore, Hook
-from penstock.settings import Data
+from penstock.settings import DataSettings
 from penstock.training import train
 from penstock.training.weights import initial_model
 
@@ -167,7 +167,7 @@ def test_a_training_begins_with_the_weights_of_its_file(packed, tmp_path, model)
         miniatures.folders(tmp_path / "raw")
         dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")
         chosen = apply(default_recipe("classification"), ["augment.crop=[32, 32]", "train.steps=1", "train.batch=2"])
-    chosen = dataclasses.replace(chosen, data=Data(str(dataset.folder)))
+    chosen = dataclasses.replace(chosen, data=DataSettings(str(dataset.folder)))
     settings = [f"model.name={model}", f"model.weights={tmp_path}/w.pth", "optimizer.lr=1e-12"]
     folder, _ = train(apply(chosen, [*settings, "train.device=cpu"]), tmp_path / "runs")
     found = load_file(folder.checkpoints / "last" / "model.safetensors")

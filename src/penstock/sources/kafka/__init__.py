@@ -19,11 +19,10 @@ from penstock.sources.kafka.fake import FakeLog
 from penstock.sources.kafka.log import Log, Message, Topic
 from penstock.sources.kafka.mistakes import nothing
 from penstock.sources.kafka.ranges import Range, parse_range
-from penstock.sources.kafka.settings import Address, is_topic
+from penstock.sources.kafka.settings import TopicAddress, is_topic
 from penstock.sources.kafka.source import KafkaSource, together
 
 __all__ = [
-    "Address",
     "FakeLog",
     "KafkaLog",
     "KafkaSource",
@@ -31,6 +30,7 @@ __all__ = [
     "Message",
     "Range",
     "Topic",
+    "TopicAddress",
     "is_topic",
     "nothing",
     "parse_range",

@@ -12,7 +12,7 @@ from penstock.sources.kafka.log import Extent, Topic
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.sources.kafka.settings import Address
+    from penstock.sources.kafka.settings import TopicAddress
 
 Answer = TypeVar("Answer")
 
@@ -40,7 +40,7 @@ def connect(servers: str) -> Any:
     return client
 
 
-def describe(admin: Any, address: Address, seconds: float) -> Topic:
+def describe(admin: Any, address: TopicAddress, seconds: float) -> Topic:
     """A topic as it is now; asked again while leaders are being elected.
 
     Raises:
@@ -49,7 +49,7 @@ def describe(admin: Any, address: Address, seconds: float) -> Topic:
     return _answer(lambda kafka, left: _describe(kafka, admin, address.topic, left), address, seconds)
 
 
-def topic_id(admin: Any, address: Address, seconds: float) -> str:
+def topic_id(admin: Any, address: TopicAddress, seconds: float) -> str:
     """The id of a topic, for one question.
 
     Raises:
@@ -58,7 +58,7 @@ def topic_id(admin: Any, address: Address, seconds: float) -> str:
     return _answer(lambda kafka, left: str(_about(kafka, admin, address.topic, left).topic_id), address, seconds)
 
 
-def _answer(ask: Callable[[Any, float], Answer], address: Address, seconds: float) -> Answer:
+def _answer(ask: Callable[[Any, float], Answer], address: TopicAddress, seconds: float) -> Answer:
     """What the cluster answers, asked again while it says that it is not ready."""
     kafka = librdkafka()
     end = time.monotonic() + seconds
@@ -135,7 +135,7 @@ def _settings(admin: Any, topic: str, seconds: float) -> dict[str, str]:
     return {name: entry.value for name, entry in entries.items() if not entry.is_sensitive}
 
 
-def offsets_at(admin: Any, address: Address, milliseconds: int, topic: Topic, seconds: float) -> dict[int, int]:
+def offsets_at(admin: Any, address: TopicAddress, milliseconds: int, topic: Topic, seconds: float) -> dict[int, int]:
     """For every partition the first offset whose timestamp is not earlier, or its end."""
     spec = librdkafka(_ADMIN).OffsetSpec
 
@@ -152,7 +152,7 @@ def offsets_at(admin: Any, address: Address, milliseconds: int, topic: Topic, se
     return {number: ends[number] if offset < 0 else min(offset, ends[number]) for number, offset in found.items()}
 
 
-def _explained(kafka: Any, error: Any, address: Address) -> Exception:
+def _explained(kafka: Any, error: Any, address: TopicAddress) -> Exception:
     reason = error.args[0]
     if reason.code() == kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
         return mistakes.unknown(address.topic, address.servers)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _AROUND: Final = 700  # bytes of the objects around a value: message, headers, numbers, places in tables (tracemalloc)
 
 
-class Run(NamedTuple):
+class RecordRun(NamedTuple):
     """Offsets `[start, stop)` of a partition."""
 
     partition: int
@@ -36,19 +36,19 @@ class Blocks:
         fetched: how many runs were fetched.
     """
 
-    def __init__(self, fetch: Callable[[Run], Block], memory: int) -> None:
+    def __init__(self, fetch: Callable[[RecordRun], Block], memory: int) -> None:
         self.memory = memory
         self.held = self.fetched = 0
         self._fetch = fetch
-        self._runs: OrderedDict[Run, Future[Block]] = OrderedDict()
-        self._where: dict[tuple[int, int], Run] = {}
+        self._runs: OrderedDict[RecordRun, Future[Block]] = OrderedDict()
+        self._where: dict[tuple[int, int], RecordRun] = {}
         self._lock = threading.Lock()
 
-    def holding(self, partition: int, offset: int) -> Run | None:
+    def holding(self, partition: int, offset: int) -> RecordRun | None:
         """The run with an offset that is there, or on its way."""
         return self._where.get((partition, offset))
 
-    def get(self, run: Run) -> Block:
+    def get(self, run: RecordRun) -> Block:
         """The messages of a run by offset: from memory, from the thread that is fetching it, or fetched now.
 
         Raises:
@@ -75,7 +75,7 @@ class Blocks:
         self._keep(block)
         return block
 
-    def _awaited(self, run: Run, future: Future[Block]) -> Block:
+    def _awaited(self, run: RecordRun, future: Future[Block]) -> Block:
         """What another thread is fetching; where that one gave up, it is fetched for this one."""
         try:
             return future.result()
@@ -83,7 +83,7 @@ class Blocks:
             waiting.check()
             return self.get(run)
 
-    def _forget(self, run: Run) -> Future[Block]:
+    def _forget(self, run: RecordRun) -> Future[Block]:
         for offset in range(run.start, run.stop):
             if self._where.get((run.partition, offset)) == run:
                 del self._where[run.partition, offset]

@@ -20,7 +20,7 @@ from penstock.sources.kafka.log import Message, Topic
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock.sources.kafka.settings import Address
+    from penstock.sources.kafka.settings import TopicAddress
 
 _LOGGER: Final = logging.getLogger("penstock.kafka")
 _PATIENCE: Final = 0.1  # seconds that one call to librdkafka may wait
@@ -42,7 +42,7 @@ class KafkaLog:
         silent: whether one was, and nothing has come since: others then wait 20 s, not as long again.
     """
 
-    def __init__(self, address: Address, timeout: float = 300.0) -> None:
+    def __init__(self, address: TopicAddress, timeout: float = 300.0) -> None:
         self.address = address
         self.timeout = timeout
         self.silent = False
@@ -163,7 +163,7 @@ os.register_at_fork(after_in_child=_after_fork)
 class _Reader:
     """A consumer and where it stands: messages that were taken too early are kept for the next fetch."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: TopicAddress) -> None:
         self.kafka = librdkafka()
         self.topic = address.topic
         self.consumer = opened("Consumer", settings.reading(address.servers))

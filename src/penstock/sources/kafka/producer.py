@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from penstock.sources.kafka.settings import Address
+    from penstock.sources.kafka.settings import TopicAddress
 
 _PATIENCE: Final = 0.2  # seconds that one call to librdkafka may wait
 OVERHEAD: Final = 512  # bytes that a record's frame may add to key, headers and value
@@ -37,7 +37,7 @@ class Creation:
     max_bytes: int = 16 << 20
 
 
-def create(address: Address, creation: Creation, seconds: float = 30.0) -> None:
+def create(address: TopicAddress, creation: Creation, seconds: float = 30.0) -> None:
     """Make a topic; one that is there already is left as it is.
 
     Raises:
@@ -56,7 +56,7 @@ def create(address: Address, creation: Creation, seconds: float = 30.0) -> None:
     _wait(cluster, address, time.monotonic() + seconds)
 
 
-def _wait(cluster: Any, address: Address, end: float) -> None:
+def _wait(cluster: Any, address: TopicAddress, end: float) -> None:
     """A topic is made before every broker knows of it."""
     while True:
         try:
@@ -69,7 +69,7 @@ def _wait(cluster: Any, address: Address, end: float) -> None:
             return
 
 
-class Writer:
+class TopicWriter:
     """A context manager that sends messages to a topic; leaving it waits until all are acknowledged.
 
     Messages of a partition are kept in order, and a retry never makes a second copy (an idempotent producer). What was
@@ -80,7 +80,7 @@ class Writer:
         acknowledged: messages that all replicas have.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: TopicAddress) -> None:
         self.address = address
         self.acknowledged = 0
         self._kafka = librdkafka()

@@ -36,7 +36,7 @@ _WRITING: Final[dict[str, str | bool]] = {"enable.idempotence": True, "acks": "a
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class TopicAddress:
     """A topic of a cluster; `servers` are its bootstrap servers, `host:port,...`."""
 
     servers: str

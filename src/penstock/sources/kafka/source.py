@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from penstock.errors import AwayError, ExpiredError, SourceError
 from penstock.sources import waiting
 from penstock.sources.kafka import mistakes
-from penstock.sources.kafka.blocks import Blocks, Run
+from penstock.sources.kafka.blocks import Blocks, RecordRun
 from penstock.sources.kafka.partitions import (
     compare,
     epoch_of,
@@ -198,7 +198,7 @@ class KafkaSource:
         """Read a run of offsets that will soon be wanted one by one; errors are left to who reads them."""
         self._partition(partition)
         with contextlib.suppress(SourceError):
-            self.blocks.get(Run(number_of(partition), start, stop))
+            self.blocks.get(RecordRun(number_of(partition), start, stop))
 
     @cached_property
     def block(self) -> int:
@@ -230,11 +230,11 @@ class KafkaSource:
             raise mistakes.no_partition(self.log.name, name)
         return self._partitions[name]
 
-    def _around(self, partition: Partition, number: int, offset: int, wanted: int) -> Run:
+    def _around(self, partition: Partition, number: int, offset: int, wanted: int) -> RecordRun:
         """The run that an offset lies in, as far as the snapshot reaches."""
         size = self.block if wanted > self.few else self.few
         first = offset // size * size
-        return Run(number, max(partition.start, first), min(max(partition.stop, offset + 1), first + size))
+        return RecordRun(number, max(partition.start, first), min(max(partition.stop, offset + 1), first + size))
 
     def _pin(self, snapshot: Snapshot, topic: Topic, needed: Snapshot | None = None) -> Snapshot:
         self._pinned, self._needed = snapshot, (needed or snapshot).partitions
@@ -244,7 +244,7 @@ class KafkaSource:
         self._warn(topic)
         return snapshot
 
-    def _fetch(self, run: Run) -> dict[int, Message]:
+    def _fetch(self, run: RecordRun) -> dict[int, Message]:
         self._look_again()
         epoch = epoch_of(self._partitions[f"{self.log.name}/{run.partition}"])
         messages = self._read(run)
@@ -256,7 +256,7 @@ class KafkaSource:
                 raise mistakes.rewritten(self.log.name, run.partition, message.offset, epoch, message.epoch)
         return {message.offset: message for message in messages}
 
-    def _read(self, run: Run) -> list[Message]:
+    def _read(self, run: RecordRun) -> list[Message]:
         """The messages of a run; of what is not needed, those that retention has left."""
         try:
             return self.log.fetch(*run)
@@ -274,7 +274,7 @@ class KafkaSource:
             )  # fmt: skip
         return self.log.fetch(run.partition, max(low, run.start), run.stop) if low < run.stop else []
 
-    def _still_the_same(self, run: Run, read: float) -> None:
+    def _still_the_same(self, run: RecordRun, read: float) -> None:
         """See that what was read of a run, until some moment, was the topic's: one that is made again has the same
         name and offsets. Threads that have read meanwhile share an answer.
         """
@@ -287,7 +287,7 @@ class KafkaSource:
                 refuse_another(self.log.name, topic_id, partition)
             self._known = began
 
-    def _answer(self, ask: Callable[..., Answer], run: Run) -> Answer:
+    def _answer(self, ask: Callable[..., Answer], run: RecordRun) -> Answer:
         """What is asked after a run was read; a broker that is away is waited for as long as for the run itself."""
         name, timeout = self.log.name, self.log.timeout
         try:

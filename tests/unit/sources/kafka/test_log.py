@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.sources.kafka import Address, admin
+from penstock.sources.kafka import TopicAddress, admin
 
 
 @pytest.mark.parametrize("name", ["FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE"])
@@ -19,5 +19,5 @@ def test_a_topic_is_asked_again_while_its_leaders_move(monkeypatch, name):
 
     monkeypatch.setattr(admin, "_describe", described)
 
-    assert admin.describe(None, Address("localhost:1", "t"), 5.0) == "the topic"
+    assert admin.describe(None, TopicAddress("localhost:1", "t"), 5.0) == "the topic"
     assert predictions == []

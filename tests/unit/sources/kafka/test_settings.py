@@ -2,32 +2,32 @@ from __future__ import annotations
 
 from support.topics import refused
 
-from penstock.sources.kafka import Address, is_topic, settings
+from penstock.sources.kafka import TopicAddress, is_topic, settings
 
 
 class TestAddress:
     def test_urls(self):
-        assert Address.parse("kafka://a,b:1/t") == Address("a:9092,b:1", "t")
-        assert str(Address.parse("kafka://a/t")) == "kafka://a:9092/t"
+        assert TopicAddress.parse("kafka://a,b:1/t") == TopicAddress("a:9092,b:1", "t")
+        assert str(TopicAddress.parse("kafka://a/t")) == "kafka://a:9092/t"
         assert is_topic("kafka://a/t")
         assert not is_topic("data")
 
     def test_others_are_refused_without_their_secrets(self):
         refused(
-            lambda: Address.parse("kafka://me:secret@host/t"),
+            lambda: TopicAddress.parse("kafka://me:secret@host/t"),
             "kafka://.../t: expected kafka://HOST:PORT/TOPIC, found a user or password in it. Put secrets into the file "
             "that PENSTOCK_KAFKA_PROPERTIES names.",
         )
         refused(
-            lambda: Address.parse("kafka://\udce9/t"),
+            lambda: TopicAddress.parse("kafka://\udce9/t"),
             "kafka://\udce9/t: expected kafka://HOST:PORT/TOPIC, found another address. Write the address in this form.",
         )
         refused(
-            lambda: Address.parse("kafka://[host/t"),
+            lambda: TopicAddress.parse("kafka://[host/t"),
             "kafka://[host/t: expected kafka://HOST:PORT/TOPIC, found Invalid IPv6 URL. Write the address in this form.",
         )
         refused(
-            lambda: Address.parse("kafka://host"),
+            lambda: TopicAddress.parse("kafka://host"),
             "kafka://host: expected kafka://HOST:PORT/TOPIC, found another address. Write the address in this form.",
         )
 

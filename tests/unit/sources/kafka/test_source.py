@@ -13,7 +13,7 @@ from support.topics import filled, refused
 from penstock.errors import RecipeError, SourceError
 from penstock.feed import Feed, Field
 from penstock.order import Plan, Shuffle
-from penstock.sources.kafka import Address, FakeLog, KafkaLog, KafkaSource, Range
+from penstock.sources.kafka import FakeLog, KafkaLog, KafkaSource, Range, TopicAddress
 from penstock.values import Cursor, Share
 
 
@@ -234,5 +234,5 @@ class TestHoles:
 def test_without_the_client_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     with pytest.raises(RecipeError) as caught:
-        KafkaLog(Address("h:1", "t")).topic()
+        KafkaLog(TopicAddress("h:1", "t")).topic()
     assert str(caught.value) == "Reading Kafka topics needs confluent-kafka. Install penstock[kafka]."
