@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
-_OWN: Final = Path("/proc/self/cgroup")
+_CGROUP: Final = Path("/proc/self/cgroup")
 
 
 def available() -> int:
@@ -22,7 +22,7 @@ def available() -> int:
     return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
-def quota(root: Path = _CGROUPS, own: Path = _OWN) -> float | None:
+def quota(root: Path = _CGROUPS, own: Path = _CGROUP) -> float | None:
     """The processor time that control groups (Linux, version 1 or 2) leave this process, in cores; None where they set
     no limit. The lowest limit of its group and all groups above it counts.
 

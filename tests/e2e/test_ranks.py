@@ -177,13 +177,13 @@ from penstock.session import Hook
 
 class Follows(Hook):
     def on_start(self, session):
-        self.average = session.model.segmentation_head[0].weight.detach().clone()
+        self.ema = session.model.segmentation_head[0].weight.detach().clone()
 
     def after_step(self, session):
         share = 1 - min(0.9, session.step / (9 + session.step))
-        self.average += share * (session.model.segmentation_head[0].weight.detach() - self.average)
-        own = session.learner.average.model.segmentation_head[0].weight
-        self.told = [session.cursor.position, float((own - self.average).abs().max())]
+        self.ema += share * (session.model.segmentation_head[0].weight.detach() - self.ema)
+        own = session.learner.ema.model.segmentation_head[0].weight
+        self.told = [session.cursor.position, float((own - self.ema).abs().max())]
 
 
 rank, follows = os.environ.get("RANK", ""), Follows()

@@ -70,13 +70,13 @@ class Sample:
 
     def __repr__(self) -> str:
         image = f"image {self.image.dtype} {self.image.shape}"
-        return f"<Sample {self.name} ({self.origin}), {image}, label {_said(self.label)}>"
+        return f"<Sample {self.name} ({self.origin}), {image}, label {_label_words(self.label)}>"
 
     def _repr_png_(self) -> bytes:
         return codecs.encode_png(self.drawn)
 
 
-def _said(label: Any) -> str:
+def _label_words(label: Any) -> str:
     """A label in a few words."""
     if isinstance(label, dict):
         return counted(len(label["classes"]), "object")

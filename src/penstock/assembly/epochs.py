@@ -20,13 +20,13 @@ ORIGIN: Final = "train.epochs"
 DATA: Final = "size of the data"
 PASSES: Final = 100
 """Epochs by default, of data that is neither small nor large."""
-FEWEST: Final = 1000
+MIN_STEPS: Final = 1000
 """Steps by default at least: a network that is trained on a few images needs them too."""
 EVALUATIONS: Final = 20
 """Evaluations of a training by default."""
 
 STEPS: Final = "train.steps"
-_AT_LEAST: Final = 4  # evaluations of a short training
+_MIN_EVALUATIONS: Final = 4  # evaluations of a short training
 _LINES: Final = 10  # of its log
 _EVERY: Final = ("train.evaluate_every", "train.save_every")
 
@@ -70,7 +70,7 @@ def _with_few_steps(resolved: Resolved) -> Resolved:
     steps, usual = resolved.recipe.train.steps, Train().steps
     if "train.steps" not in resolved.given or steps >= usual:
         return resolved
-    each = max(steps // EVALUATIONS, min(FEWEST // EVALUATIONS, math.ceil(steps / _AT_LEAST)))
+    each = max(steps // EVALUATIONS, min(MIN_STEPS // EVALUATIONS, math.ceil(steps / _MIN_EVALUATIONS)))
     if steps < _LINES:
         each = steps  # somebody who tries whether it runs
     lines = max(1, min(Train().log_every, steps // _LINES))
@@ -98,7 +98,7 @@ def with_default_steps(resolved: Resolved, records: int) -> Resolved:
     if train.epochs or resolved.origin("train.steps") != GENERAL:
         return resolved
     epoch = min(records, limit or records) / train.batch
-    steps = min(train.steps, max(FEWEST, math.ceil(PASSES * epoch)))
+    steps = min(train.steps, max(MIN_STEPS, math.ceil(PASSES * epoch)))
     if steps == train.steps:
         return resolved
     return with_values(resolved, {"train.steps": steps, **dict.fromkeys(_EVERY, max(1, steps // EVALUATIONS))}, DATA)

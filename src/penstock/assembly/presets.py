@@ -107,7 +107,7 @@ class Resolved:
         return {"given": dict(self.given), "origins": dict(self.origins)}
 
 
-def stated(recipe: Recipe) -> Resolved:
+def as_resolved(recipe: Recipe) -> Resolved:
     """A recipe that states every setting: those that differ from the general defaults were given."""
     return Resolved(recipe, {key: now for key, (_, now) in toml.changes(Recipe(), recipe).items()})
 
@@ -132,8 +132,8 @@ def resolve(given: Settings, task: type[Task], where: str = "") -> Resolved:
         origins |= dict.fromkeys(values, origin)
         tree = toml.overlaid(tree, values)
     recipe = toml.convert(tree, where)
-    stated = {key: origin for key, origin in origins.items() if origin != GIVEN}
-    return Resolved(recipe, given, {**_of_members(recipe, origins), **stated})
+    named = {key: origin for key, origin in origins.items() if origin != GIVEN}
+    return Resolved(recipe, given, {**_of_members(recipe, origins), **named})
 
 
 def _layers(given: Settings, task: type[Task]) -> Iterator[tuple[str, Settings]]:

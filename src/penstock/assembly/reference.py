@@ -8,7 +8,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.assembly.presets import GENERAL, stated
+from penstock.assembly.presets import GENERAL, as_resolved
 from penstock.config import toml
 from penstock.config.members import choices
 from penstock.settings import Recipe
@@ -29,7 +29,7 @@ def explained(recipe: Recipe | Resolved) -> str:
 
     A setting that is no general default has a note of where it comes from behind it.
     """
-    resolved = stated(recipe) if isinstance(recipe, Recipe) else recipe
+    resolved = as_resolved(recipe) if isinstance(recipe, Recipe) else recipe
     section: str | None = ""  # None inside an entry of a list
     lines: list[str] = [_HEADER]
     for line in toml.dump(resolved.recipe).splitlines():
@@ -104,7 +104,7 @@ def _comment(recipe: Recipe, section: str, name: str) -> list[str]:
 def _unset(recipe: Recipe, section: str) -> list[str]:
     """TOML has no word for what is not set."""
     values: Any = toml.value_of(recipe, section)
-    if not dataclasses.is_dataclass(values):  # options of a task of somebody's own
+    if not dataclasses.is_dataclass(values):  # options of a custom task
         return []
     names = [field.name for field in dataclasses.fields(values) if getattr(values, field.name) is None]
     return [line for name in names for line in (*_comment(recipe, section, name), f"# {name} is not set")]

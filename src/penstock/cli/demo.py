@@ -21,7 +21,7 @@ _STEPS: Final = 210
 _MARK: Final = ".penstock-demo"
 _SECONDS: Final = 240.0
 """Seconds that training may take."""
-_FEWEST: Final = 30
+_MIN: Final = 30
 """Steps at least, and what their number is a multiple of."""
 
 
@@ -87,7 +87,7 @@ def _seconds(data: Path) -> float:
 
 def _affordable(seconds: float) -> int:
     """Training steps, of which one takes some seconds; fewer than usual are announced."""
-    steps = max(_FEWEST, min(_STEPS, int(_SECONDS / seconds) // _FEWEST * _FEWEST))
+    steps = max(_MIN, min(_STEPS, int(_SECONDS / seconds) // _MIN * _MIN))
     if steps < _STEPS:
         print(
             f"\nA training step takes {seconds:.3g} s on this machine. Training has {steps} steps instead of {_STEPS}, "

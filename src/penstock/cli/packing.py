@@ -9,7 +9,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 import penstock as ps
-from penstock.cli.raw_options import NOTHING_GIVEN, RawOptions, Some
+from penstock.cli.raw_options import NOTHING_GIVEN, RawArguments, Some
 from penstock.progress import Progress, counted
 
 _SHOWN = 8  # classes in a line
@@ -19,7 +19,7 @@ def inspect(
     folder: Annotated[str, Parameter(help="A folder of raw images, or a topic: kafka://HOST:PORT/TOPIC.")],
     /,
     *,
-    raw: RawOptions = NOTHING_GIVEN,
+    raw: RawArguments = NOTHING_GIVEN,
     draw_duplicates: Annotated[
         Path | None, Parameter(help="PNG file to draw images outside train in that look nearly like training images.")
     ] = None,
@@ -50,7 +50,7 @@ def pack(
     /,
     *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")],
-    raw: RawOptions = NOTHING_GIVEN,
+    raw: RawArguments = NOTHING_GIVEN,
     shard_size: Annotated[int, Parameter(validator=Some, help="Approximate size of a shard in MiB.")] = 64,
 ) -> None:
     """Pack a folder of raw images into TFRecord shards.
@@ -81,7 +81,7 @@ def _set_aside(data: ps.Data) -> str:
     return f"in val, {counted(2, described.kind.unit).split()[1]} by class: {', '.join(shown)}{more}{none}"
 
 
-def _parted(found: ps.Inspection, raw: RawOptions) -> ps.Inspection:
+def _parted(found: ps.Inspection, raw: RawArguments) -> ps.Inspection:
     """The inspection without what has problems, and with a split val, where that is wanted."""
     if raw.skip_bad and found.fatal:
         found = _without_bad(found)
@@ -104,7 +104,7 @@ def _without_bad(found: ps.Inspection) -> ps.Inspection:
     return sound
 
 
-def _inspect(folder: Path, raw: RawOptions, duplicates: Path | None = None) -> ps.Inspection:
+def _inspect(folder: Path, raw: RawArguments, duplicates: Path | None = None) -> ps.Inspection:
     given = raw.given()
     with Progress("inspect", "images") as progress:
         return ps.inspect(folder, duplicates=duplicates or "", progress=progress, on_layout=_warn, **given)

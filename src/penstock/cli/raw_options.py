@@ -21,7 +21,7 @@ Natural = validators.Number(gte=0)
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class RawOptions:
+class RawArguments:
     """The options, as they are typed."""
 
     classes: Annotated[
@@ -171,7 +171,7 @@ class RawOptions:
             )
 
 
-NOTHING_GIVEN: Final = RawOptions()
+NOTHING_GIVEN: Final = RawArguments()
 
 
 def _fields(texts: list[str] | None) -> dict[str, str]:

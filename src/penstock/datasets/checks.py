@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.kinds.items import Item, Labels
 
 
-_MOST_IDS: Final = 1 << 17
+_MAX_IDS: Final = 1 << 17
 _OUTSIDE: Final = "box outside the image"
 
 
@@ -57,7 +57,7 @@ def check_item(folder: Path, item: Item, labels: Labels, kind: Kind, channels: i
 
 def infer_classes(items: Sequence[InspectedItem], labels: Labels, kind: Kind) -> tuple[str, ...]:
     """Names for the ids that occur, 0 to the highest: class0, class1, ..."""
-    counts = kind.count(items, _MOST_IDS)
+    counts = kind.count(items, _MAX_IDS)
     found = {label for label, count in enumerate(counts) if count} - ({labels.ignore} if kind.reads_masks else set())
     return tuple(f"class{i}" for i in range(max(found, default=-1) + 1))
 

@@ -118,7 +118,7 @@ class Description:
             where nobody measured them.
         modalities: of the volumes that were packed; 0 where it was images.
         format: of this file.
-        code: of a kind of somebody's own: the hash of its file, by its path in the folder.
+        code: of a custom kind: the hash of its file, by its path in the folder.
         home: the folder that `task` counts from, where it is a place; not written.
     """
 

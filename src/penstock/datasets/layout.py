@@ -20,7 +20,7 @@ class Layout:
     """What lies in a folder.
 
     Attributes:
-        task: the name of the kind of its records, which says what can be learnt from it; or a kind of one's own.
+        task: the name of the kind of its records, which says what can be learnt from it; or a custom kind.
         name: the layout's name.
         reasons: why we think so, as sentences.
         items: all images with their labels, sorted by split and name.

@@ -84,7 +84,7 @@ def pack(
         DatasetError: the inspection has fatal problems, or the folder holds another dataset.
     """
     _refuse(found)
-    own = _own_kind(found)  # whose code decides what records hold
+    own = _custom_kind(found)  # whose code decides what records hold
     code = files.sha256(Path(own.source)) if own else ""
     jobs = {split: _jobs(split, items, options, code) for split, items in found.splits.items()}
     dataset = FolderDataset(output, _describe(found, jobs))
@@ -119,7 +119,7 @@ def _pack_into(
     _begin_journal(output, {job.name for job in jobs})
     _write_all(jobs, found, output, options, progress)
     described = _digested(dataset)
-    if own := _own_kind(found):
+    if own := _custom_kind(found):
         carried.keep(own, "task", output)
         described = replace(described, code=carried.digests(output))
         carried.check(output, described.code)
@@ -209,7 +209,7 @@ def _key(items: Sequence[InspectedItem], code: str) -> str:
 
 def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
     splits = {name: _split(found, items, jobs[name]) for name, items in found.splits.items()}
-    own = _own_kind(found)
+    own = _custom_kind(found)
     learnt = found.splits.get("train", list(found.items))
     mean, std = ((), ()) if found.layout.modalities else statistics(learnt, found.pixel_format)
     description = Description(
@@ -231,8 +231,8 @@ def _describe(found: Inspection, jobs: dict[str, list[_Job]]) -> Description:
     return replace(description, content=description.digest())
 
 
-def _own_kind(found: Inspection) -> ImportPath | None:
-    """Where a kind of somebody's own is: its class may be gone from `sys.modules`, but its code knows its file."""
+def _custom_kind(found: Inspection) -> ImportPath | None:
+    """Where a custom kind is: its class may be gone from `sys.modules`, but its code knows its file."""
     kind = found.layout.task
     return None if isinstance(kind, str) else ImportPath(inspect.getfile(type(kind).check_item), type(kind).__name__)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.values import Record
 
 _SETTLED: Final = 0.5  # seconds in which nothing more may arrive of a publisher that was killed
-_LOOKS: Final = 20  # somebody else may write all the time
+_MAX_LOOKS: Final = 20  # somebody else may write all the time
 _STEP: Final = 64
 
 
@@ -203,7 +203,7 @@ class _Plan:
 def _settled(log: Log) -> Topic:
     """The topic, once what a killed publisher had on its way has arrived."""
     before = log.topic()
-    for _ in range(_LOOKS):
+    for _ in range(_MAX_LOOKS):
         time.sleep(_SETTLED)
         now = log.topic()
         if now.extents == before.extents:

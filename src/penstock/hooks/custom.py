@@ -1,4 +1,4 @@
-"""Hooks that a recipe names: built-in ones, and those of somebody's own by their places.
+"""Hooks that a recipe names: built-in ones, and custom ones by their places.
 
 A hook is named by a text, or by a table with its `name` and its settings: `hooks = ["my_hooks.py:Grids", {name =
 "profiler", every = 500}]`. It is called with its settings, and with `folder`, the run's folder, where it has a

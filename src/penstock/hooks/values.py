@@ -26,7 +26,7 @@ def _norm_of_parameters(session: Session) -> float:
     return float(whole(torch.nn.utils.get_total_norm([each.detach() for each in session.model.parameters()])))
 
 
-_OWN: Final[dict[str, Callable[[Session], float]]] = {
+_VALUES: Final[dict[str, Callable[[Session], float]]] = {
     "loss": lambda session: session.loss,
     "lr": lambda session: session.lr,
     "epoch": lambda session: session.feed.plan.epoch(session.cursor.position),
@@ -68,7 +68,7 @@ class LogValues(Hook):
     ) -> None:
         self.names, self.format, self.formatter = tuple(values), format, formatter
         self.every = Steps(every, last=at_end)
-        self.wants = tuple(name for name in self.names if name not in _OWN)
+        self.wants = tuple(name for name in self.names if name not in _VALUES)
         if _WIDE.search(format):
             raise RecipeError(
                 "log_values: format", expected="widths of at most three digits", found=format[:80], remedy="Shorten it"
@@ -80,7 +80,7 @@ class LogValues(Hook):
 
     def after_step(self, session: Session) -> None:
         """Print the line."""
-        found = {name: _OWN[name](session) if name in _OWN else session.values.get(name) for name in self.names}
+        found = {name: _VALUES[name](session) if name in _VALUES else session.values.get(name) for name in self.names}
         session.note(f"step {session.step:>6,}  {self._line(found)}")
 
     def _line(self, values: Values) -> str:

@@ -12,7 +12,7 @@ from penstock.images.pixels import scale_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_LEAST: Final = 0.1  # pixels: a blur of less changes nothing
+_MIN: Final = 0.1  # pixels: a blur of less changes nothing
 _BYTES: Final = 4  # that are added up for a number that is nearly normal
 _MEAN: Final = _BYTES * 255 / 2
 _DEVIATION: Final = (_BYTES * (256**2 - 1) / 12) ** 0.5
@@ -25,7 +25,7 @@ def blur(pixels: NDArray[Any], sigma: float) -> None:
         pixels: uint8 or uint16.
         sigma: standard deviation of the Gaussian in pixels.
     """
-    if sigma >= _LEAST:
+    if sigma >= _MIN:
         pixels[...] = cv2.GaussianBlur(pixels, (0, 0), sigma).reshape(pixels.shape)
 
 

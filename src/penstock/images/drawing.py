@@ -38,7 +38,7 @@ _GREEN: Final = (0, 177, 64)
 _BAR: Final = 18
 _GAP: Final = 6
 _LETTER: Final = 7  # pixels at most
-_FEWEST_LETTERS: Final = 4  # of a line, however narrow the image is
+_MIN_LETTERS: Final = 4  # of a line, however narrow the image is
 _LINES: Final = 3
 _FEW_OBJECTS: Final = 20  # in an image, of which all have their word
 
@@ -219,7 +219,7 @@ def enlarge(image: NDArray[T], scale: int) -> NDArray[T]:
 
 def caption(image: Pixels, text: str) -> Pixels:
     """The image with a bar of text below it, in up to three lines; its end is cut off where these do not suffice."""
-    letters = max(_FEWEST_LETTERS, image.shape[1] // _LETTER)
+    letters = max(_MIN_LETTERS, image.shape[1] // _LETTER)
     lines = textwrap.wrap(text, letters, max_lines=_LINES, placeholder="...") or [""]
     bar = np.full((_BAR * len(lines), image.shape[1], 3), 32, np.uint8)
     for number, line in enumerate(lines, 1):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-MOST_PLANES: Final = 64
+MAX_PLANES: Final = 64
 """Channels of an image at most; longer stacks are volumes or videos."""
 
 SIGNATURES: Final = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -31,7 +31,7 @@ _RATIOS: Final = {1: 1, 5: 3000, 8: 1100, 32773: 64, 32946: 1100}
 _PLANES_TAG: Final = 284
 _COLOR_TAG, _EXTRA_TAG, _SIZE_TAGS, _ORIENTATION_TAG = 262, 338, (256, 257), 274
 _PALETTE: Final = 3
-_OWN: Final = {2: 3, 5: 4, 6: 3, 8: 3}
+_COLOR_SAMPLES: Final = {2: 3, 5: 4, 6: 3, 8: 3}
 """Channels of RGB, CMYK, YCbCr and CIELAB by the number that TIFF has for them; all others have one."""
 _OPACITY: Final = (1, 2)
 
@@ -144,7 +144,7 @@ def has_planes(data: bytes) -> bool:
     pages = list(_pages(data))
     if not pages:
         return False
-    samples, own = pages[0].get(SAMPLES_TAG, 1), _OWN.get(pages[0].get(_COLOR_TAG, 1), 1)
+    samples, own = pages[0].get(SAMPLES_TAG, 1), _COLOR_SAMPLES.get(pages[0].get(_COLOR_TAG, 1), 1)
     if samples > own and not (samples == own + 1 and pages[0].get(_EXTRA_TAG, 0) in _OPACITY):
         return True
     size = [pages[0].get(tag) for tag in _SIZE_TAGS]
@@ -244,10 +244,10 @@ def _check_size(axes: str, shape: tuple[int, ...], where: str) -> None:
         raise ImageError(
             where, expected="an image with pixels", found=f"one of {height} x {width}", remedy="Leave the file out"
         )
-    if planes > MOST_PLANES or planes * height * width > MAX_PIXELS:
+    if planes > MAX_PLANES or planes * height * width > MAX_PIXELS:
         raise ImageError(
             where,
-            expected=f"at most {MOST_PLANES} channels and {MAX_PIXELS:,} values",
+            expected=f"at most {MAX_PLANES} channels and {MAX_PIXELS:,} values",
             found=f"{planes:,} of {height:,} x {width:,}",
             remedy="Save the pages as images of their own, or the stack as NIfTI",
         )

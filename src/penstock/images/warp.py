@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _EXACT = 1e-6
 _HALVES = 2.0
-_MOST = 4  # channels that OpenCV fills at once
+_MAX = 4  # channels that OpenCV fills at once
 
 
 class _Span(NamedTuple):
@@ -39,7 +39,7 @@ def warp_image(pixels: AnyPixels, affine: Affine, fill: Sequence[int] | None, ou
     """Fetch an image of shape (height, width, channels) into `out`; what lies outside becomes `fill`, or with None the
     mirror of what is inside. Both are uint8, or both uint16.
     """
-    if out.ndim == 3 and out.shape[2] > _MOST:  # noqa: PLR2004 - axes
+    if out.ndim == 3 and out.shape[2] > _MAX:  # noqa: PLR2004 - axes
         _warp_parts(pixels, affine, fill, out)
         return
     if _fetch(pixels, affine, fill, out, _resize_image):
@@ -52,8 +52,8 @@ def warp_image(pixels: AnyPixels, affine: Affine, fill: Sequence[int] | None, ou
 
 def _warp_parts(pixels: AnyPixels, affine: Affine, fill: Sequence[int] | None, out: AnyPixels) -> None:
     """Fetch a few channels after the other: OpenCV fills no more than four at once."""
-    for first in range(0, out.shape[2], _MOST):
-        part = slice(first, first + _MOST)
+    for first in range(0, out.shape[2], _MAX):
+        part = slice(first, first + _MAX)
         target = np.empty_like(out[..., part], order="C")
         warp_image(np.ascontiguousarray(pixels[..., part]), affine, None if fill is None else fill[part], target)
         out[..., part] = target

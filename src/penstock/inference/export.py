@@ -133,7 +133,7 @@ def export(
     with torch.inference_mode():
         expected = [graph.module(each) for each in images]
     comparison = comparing.compared(graph.outputs, found, expected)
-    return Exported(path, graph.dtype, _said(graph, dynamic=dynamic), graph.outputs, input_note, comparison)
+    return Exported(path, graph.dtype, _graph_words(graph, dynamic=dynamic), graph.outputs, input_note, comparison)
 
 
 def exporter_of(task: Task) -> Exporter:
@@ -157,7 +157,7 @@ def _whole(task: Task, model: torch.nn.Module, size: Size, *, dynamic: bool) -> 
     return graph
 
 
-def _said(graph: Graph, *, dynamic: bool) -> tuple[str, ...]:
+def _graph_words(graph: Graph, *, dynamic: bool) -> tuple[str, ...]:
     """The shape of what a file takes."""
     shape = [str(side) for side in graph.shape]
     if dynamic or graph.any_size:

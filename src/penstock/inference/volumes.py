@@ -16,7 +16,7 @@ from penstock.files import write_atomically
 from penstock.images import codecs, dicom, volumes
 from penstock.inference.model import volume_predictor
 from penstock.inference.slices import draw_slices
-from penstock.inference.writing import finish_folder, own_folder, write_table
+from penstock.inference.writing import finish_folder, prediction_folder, write_table
 from penstock.metrics import dice
 from penstock.progress import counted, silent
 from penstock.tasks import Style
@@ -84,7 +84,7 @@ def predict_volumes(
     _refuse_overwriting(found, output)
     table = [output / "dice.csv"] if labels else []
     files = (output / name for case in found for name in (f"{case.name}.nii.gz", _drawing(case)))
-    own_folder(output, [*table, *files], task.kind.name)
+    prediction_folder(output, [*table, *files], task.kind.name)
     scores = _CaseScores(trained.parts.dataset.description, output)
     skipped: list[str] = []
     wrong: list[str] = []

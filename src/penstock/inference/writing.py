@@ -34,7 +34,7 @@ _LEGEND: Final = "legend.png"
 _LEGEND_WIDTH: Final = 640  # pixels
 
 
-def own_folder(output: Path, predictions: Iterable[Path], kind: str) -> None:
+def prediction_folder(output: Path, predictions: Iterable[Path], kind: str) -> None:
     """Make a folder for predictions, and note the names of those, so that later ones may take their place.
 
     Args:
@@ -151,7 +151,7 @@ class Writer:
         tables += [self.output / _OBJECTS] if self.predictor.writes_objects else []
         tables += [self.output / _IDS, self.output / _LEGEND] if self.predictor.ids(self.style) else []
         self._names = {self._path(image, end) for image in images for end in ends}
-        own_folder(self.output, [*tables, *self._names], self.kind)
+        prediction_folder(self.output, [*tables, *self._names], self.kind)
 
     def add(self, image: InputImage, prediction: Prediction) -> None:
         """Write the files of one prediction, and keep its rows for the table."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _HIGHEST: Final = 255
-MOST_IDS: Final = _HIGHEST + 1
+MAX_IDS: Final = _HIGHEST + 1
 """Classes that a mask can tell apart."""
 
 
@@ -219,7 +219,7 @@ class InspectedItem:
         key: a hash of all that the item's record will hold.
         pixels: how many pixels of the mask have each id that occurs, after mapping.
         problems: what is wrong with it.
-        label: what a kind of somebody's own has read of the label, so that `count` need not read it again.
+        label: what a custom kind has read of the label, so that `count` need not read it again.
         perceptual_hash: of what the image shows, by which nearly equal images are found.
         pixel_format: channels and bits of the image.
         moments: of every channel the mean and the mean square, as fractions of the highest value.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from penstock.images import drawing, png
 from penstock.images.header import PNG_SIGNATURE
-from penstock.kinds.items import MOST_IDS, Problem, named
+from penstock.kinds.items import MAX_IDS, Problem, named
 from penstock.kinds.masks import MaskKind, mask_name
 from penstock.unpacked import MaskFolders, VocMasks
 
@@ -38,10 +38,10 @@ class SegmentationKind(MaskKind):
         self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
     ) -> Iterator[Problem]:
         """Too many classes, ids without a class, and ids that are probably something else."""
-        if len(labels.classes) > MOST_IDS:
+        if len(labels.classes) > MAX_IDS:
             name = named(items[0].item.image, folder)
             message = (
-                f"{name}: expected up to {MOST_IDS} classes, as masks hold bytes, found {len(labels.classes)}. "
+                f"{name}: expected up to {MAX_IDS} classes, as masks hold bytes, found {len(labels.classes)}. "
                 "Merge some."
             )
             yield Problem("too many classes", name, message, whole=True)

@@ -8,7 +8,7 @@ pixels.py     cross-entropy (weighted, smoothed, of the hardest pixels) and foca
 regions.py    Dice, Jaccard, Tversky, Lovasz
 soft.py       cross-entropy against probabilities
 weighting.py  class weights from pixel counts
-custom.py     a loss of somebody's own, by its place
+custom.py     a custom loss, by its place
 """
 
 from penstock.losses.base import Mixture, Term

@@ -1,4 +1,4 @@
-"""A loss of somebody's own, by its place: `FILE.py:NAME` or `package.module:NAME`.
+"""A custom loss, by its place: `FILE.py:NAME` or `package.module:NAME`.
 
 The place names a function `loss(logits, target, ignore)` that gives one number for each image, float (n,): the session
 adds them up and divides by the number of images with a label. A loss with a count of its own is a class with the

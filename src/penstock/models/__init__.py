@@ -10,7 +10,7 @@ catalogue.py      which models there are
 cost.py           parameters and operations of a model
 cifar.py          two small networks for CIFAR
 normalization.py  what a network expects of its input
-custom.py         a network of somebody's own
+custom.py         a custom network
 pretrained.py     published weights of backbones, from the hub or a file
 sync_batchnorm.py batch normalisation over all ranks
 tta.py            test-time augmentation

@@ -1,4 +1,4 @@
-"""A network of somebody's own, by its place: `FILE.py:NAME` or `package.module:NAME`.
+"""A custom network, by its place: `FILE.py:NAME` or `package.module:NAME`.
 
 The place names a function or a class that is called with those of `classes`, `channels` and `weights` that it has
 parameters for, and gives an `nn.Module`. For masks it maps float (n, channels, h, w) to logits (n, classes, h, w), for

@@ -41,7 +41,7 @@ _STRIDES: Final = {
     "fcos": (8, 16, 32),
     "ssd": (8, 16, 32),
 }
-_LEAST: Final = 0.05  # score of a box that is found
+_MIN: Final = 0.05  # score of a box that is found
 _SIZES: Final = tuple((2 * stride, int(2 * 2**0.5 * stride)) for stride in (8, 16, 32, 64, 128))  # of SSD's boxes
 
 
@@ -283,13 +283,13 @@ def _encoder(name: str, architecture: str, backbone: str, *, encoder_weights: ob
 def _rcnn(network: type[tv.FasterRCNN], encoder: Any, classes: int) -> Detector:
     """Faster R-CNN, or Mask R-CNN, which is one with more to it."""
     pyramid = FeaturePyramidNetwork(encoder.feature_info.channels(), _CHANNELS, LastLevelMaxPool())
-    made = network(Pyramid(encoder, pyramid), classes + 1, box_score_thresh=_LEAST, box_detections_per_img=KEPT)
+    made = network(Pyramid(encoder, pyramid), classes + 1, box_score_thresh=_MIN, box_detections_per_img=KEPT)
     return Detector(made, 1)
 
 
 def _retina_net(encoder: Any, classes: int) -> Detector:
     pyramid = FeaturePyramidNetwork(encoder.feature_info.channels(), _CHANNELS, LastLevelP6P7(_CHANNELS, _CHANNELS))
-    network = tv.RetinaNet(Pyramid(encoder, pyramid), classes, score_thresh=_LEAST, detections_per_img=KEPT)
+    network = tv.RetinaNet(Pyramid(encoder, pyramid), classes, score_thresh=_MIN, detections_per_img=KEPT)
     return Detector(network, 0)
 
 
@@ -299,7 +299,7 @@ def _fcos(encoder: Any, classes: int) -> Detector:
         ((8,), (16,), (32,), (64,), (128,)), ((1.0,),) * 5
     )  # one point per place: its own strides
     network = tv.FCOS(
-        Pyramid(encoder, pyramid), classes, anchor_generator=anchors, score_thresh=_LEAST, detections_per_img=KEPT
+        Pyramid(encoder, pyramid), classes, anchor_generator=anchors, score_thresh=_MIN, detections_per_img=KEPT
     )  # fmt: skip
     return Detector(network, 0)
 
@@ -309,7 +309,7 @@ def _ssd(encoder: Any, classes: int) -> Detector:
     # SSD's own boxes are fractions of an image of one size; in pixels, as here, images may be of any size.
     boxes = AnchorGenerator(_SIZES, ((0.5, 1.0, 2.0),) * len(_SIZES))
     network = SSD(
-        backbone, boxes, (320, 320), classes + 1, score_thresh=_LEAST, detections_per_img=KEPT,
+        backbone, boxes, (320, 320), classes + 1, score_thresh=_MIN, detections_per_img=KEPT,
         head=tv.ssd.SSDHead([_CHANNELS] * len(_SIZES), boxes.num_anchors_per_location(), classes + 1)
     )  # fmt: skip
     return Detector(network, 1)

@@ -82,7 +82,7 @@ def normalization(backbone: str) -> Normalization:
 
 
 def segmenter_normalization(name: str) -> Normalization:
-    """The normalisation of a segmentation model: its backbone's, or ImageNet's for one of somebody's own.
+    """The normalisation of a segmentation model: its backbone's, or ImageNet's for a custom one.
 
     Raises:
         RecipeError: the name is unknown.

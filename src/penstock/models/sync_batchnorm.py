@@ -60,7 +60,7 @@ class SyncNorm(nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - of any number
         if not self.training:
             return self._finish(super().forward(features))
         values = features.float()
-        add = _own if self.alone else _Sum.apply
+        add = _unchanged if self.alone else _Sum.apply
         mean, variance, count = _moments(values[:0] if self.silent else values, add)
         if self.silent and not count:  # so are all other ranks: nothing to normalise by
             running = self.running_mean, self.running_var, self.weight, self.bias
@@ -86,7 +86,7 @@ class SyncNorm(nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - of any number
         self.running_var.lerp_(unbiased.to(self.running_var.dtype), weight)
 
 
-def _own(tensor: torch.Tensor) -> torch.Tensor:
+def _unchanged(tensor: torch.Tensor) -> torch.Tensor:
     """The sum over this rank."""
     return tensor
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HEADER: Final = struct.Struct("<QI")
 FOOTER: Final = struct.Struct("<I")
 OVERHEAD: Final = HEADER.size + FOOTER.size
-MOST_UNPACKED: Final = 1 << 30
+MAX_UNPACKED: Final = 1 << 30
 """Bytes that a compressed shard may hold: all of them are kept in memory."""
 
 _PIECE: Final = 1 << 20
@@ -182,10 +182,10 @@ def decompress(handle: BinaryIO, shard: str) -> bytes:
                 read_header(piece[: HEADER.size], RecordLocation(shard, 0, 0))  # before more of it is unpacked
             pieces.append(piece)
             size += len(piece)
-            if size > MOST_UNPACKED:
+            if size > MAX_UNPACKED:
                 raise CorruptRecord(
                     shard,
-                    expected=f"at most {MOST_UNPACKED >> 20:,} MiB in a compressed shard, which is kept in memory",
+                    expected=f"at most {MAX_UNPACKED >> 20:,} MiB in a compressed shard, which is kept in memory",
                     found="more",
                     remedy="Unpack the file (gunzip), or pack the data again into smaller shards",
                 )

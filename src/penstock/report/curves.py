@@ -27,14 +27,14 @@ figure.curve output { display: block; min-height: 1.5em; font-size: 13px; font-v
 SCRIPT: Final = Path(__file__).with_name("curves.js").read_text(encoding="utf-8")
 """What shows values; it needs nothing else."""
 
-MOST: Final = 500
+MAX_POINTS: Final = 500
 """Points of a curve: more would not be seen, and a page of many runs is to stay small."""
 
 COLORS: Final = ("#2a7a8c", "#d1495b", "#edae49", "#66a182", "#7b5ea7", "#2e4057", "#8d6b94", "#b0883f")
 _WIDTH, _HEIGHT = 400, 220  # of the drawn area, in units of the SVG
 _TICKS: Final = 4
 _HIGHEST: Final = 10**300
-_LEAST: Final = 1e-6  # times the values: what differs by less is the same
+_MIN: Final = 1e-6  # times the values: what differs by less is the same
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,9 @@ def chart(title: str, curves: Sequence[Curve], *, top: float | None = None) -> s
 def thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """At most 500 finite points, evenly spread, with the first and the last one."""
     finite = [(step, value) for step, value in points if math.isfinite(value)]
-    if len(finite) <= MOST:
+    if len(finite) <= MAX_POINTS:
         return finite
-    return [finite[round(number * (len(finite) - 1) / (MOST - 1))] for number in range(MOST)]
+    return [finite[round(number * (len(finite) - 1) / (MAX_POINTS - 1))] for number in range(MAX_POINTS)]
 
 
 def _short(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -155,7 +155,7 @@ def _axes(ticks: Sequence[float], scale: _Scale) -> str:
 
 def _extent(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
-    if high - low > _LEAST * max(abs(low), abs(high)):
+    if high - low > _MIN * max(abs(low), abs(high)):
         return low, high
     room = abs(low) / 2 or 1.0  # all are the same
     return low - room, high + room

@@ -26,9 +26,9 @@ STYLE: Final = """
 """
 """The style sheet of these figures."""
 
-_MOST_CELLS: Final = 100  # classes of a matrix that can still be looked at
+_MAX_CELLS: Final = 100  # classes of a matrix that can still be looked at
 _LISTED: Final = 10
-_LEAST: Final = 0.0005  # of a class; less is shown as 0.0 %
+_MIN: Final = 0.0005  # of a class; less is shown as 0.0 %
 _SIDE: Final = 300  # of the plot, in pixels
 _SCORES: Final = (("iou", "IoU"), ("ap", "average precision"), ("accuracy", "accuracy"))
 
@@ -72,7 +72,7 @@ def confusion(scores: dict[str, Any]) -> str:
     names = [str(row["name"]) for row in scores["classes"]]
     fractions = [[count / (sum(row) or 1) for count in row] for row in matrix]
     listed = _confused(names, fractions)
-    if len(names) > _MOST_CELLS:
+    if len(names) > _MAX_CELLS:
         return listed
     head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
     body = "".join(_row(name, names, row) for name, row in zip(names, fractions, strict=True))
@@ -100,7 +100,7 @@ def _confused(names: Sequence[str], fractions: Sequence[Sequence[float]]) -> str
         _Confused(value, names[true], names[predicted])
         for true, row in enumerate(fractions)
         for predicted, value in enumerate(row)
-        if true != predicted and value >= _LEAST
+        if true != predicted and value >= _MIN
     ]
     pairs.sort(key=lambda each: -each.fraction)
     if not pairs:

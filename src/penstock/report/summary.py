@@ -106,9 +106,9 @@ def best_lines(scores: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         if lines
     }
     marked = [line for line in scores if line.get("best")]
-    return best or ({_own_score(marked[-1]): marked[-1]} if marked else {})
+    return best or ({_custom_score(marked[-1]): marked[-1]} if marked else {})
 
 
-def _own_score(line: dict[str, Any]) -> str:
-    """The first score of a task of somebody's own, besides the loss."""
+def _custom_score(line: dict[str, Any]) -> str:
+    """The first score of a custom task, besides the loss."""
     return next((name for name in line["evaluation"] if name != "loss"), "loss")

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.errors import RunError
 from penstock.progress import aligned, counted
 from penstock.runs.folder import RunFolder
-from penstock.runs.listing import DAMAGED, RunSummary, best_of, deciding, read_recipe, summarize
+from penstock.runs.listing import DAMAGED, RunSummary, best_metric_of, best_of, read_recipe, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-_LEAST: Final = 2
+_MIN: Final = 2
 _LONGEST: Final = 60  # letters of a value in a table
 _OF_DATA: Final = ("data.path", "data.start", "data.until")
 _SIZES: Final = ("augment.resize_range", "augment.view.crop_pct")
@@ -52,7 +52,7 @@ class RunComparison:
         scores: all scores of the best evaluation of each run.
         recipe: settings with different values.
         data: what was trained and evaluated on, where it differs.
-        code: the revision of the code, and the hashes of files of one's own, where they differ.
+        code: the revision of the code, and the hashes of custom files, where they differ.
         environment: device, versions and the like, where they differ.
         cautions: why scores may not be compared, as sentences.
         spreads: the deciding score over runs that differ in their seed alone.
@@ -115,7 +115,7 @@ def compare(paths: Sequence[Path]) -> RunComparison:
     Raises:
         RunError: there are fewer, or a file of one is missing or damaged.
     """
-    if len(paths) < _LEAST:
+    if len(paths) < _MIN:
         raise RunError(
             "penstock compare",
             expected="at least two runs",
@@ -128,7 +128,7 @@ def compare(paths: Sequence[Path]) -> RunComparison:
     scores = [_scores(folder, line) for folder, line in zip(folders, best, strict=True)]
     data = [_data(folder, recipe) for folder, recipe in zip(folders, recipes, strict=True)]
     environments = [folder.read_json("environment.json") for folder in folders]
-    metric = deciding(recipes[0], scores[0]) if scores[0] else ""
+    metric = best_metric_of(recipes[0], scores[0]) if scores[0] else ""
     learnt = {name: value for name, value in _different(recipes).items() if name not in _OF_DATA}
     return RunComparison(
         tuple(map(_summary, paths)),
@@ -180,7 +180,7 @@ def _data(folder: RunFolder, recipe: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _code(folder: RunFolder, environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Revision, and the files of one's own by what names them."""
+    """Revision, and the custom files by what names them."""
     settings = folder.path / "settings.json"
     own = folder.read_json("settings.json").get("code", {}) if settings.is_file() else {}
     git = {name: environment.get(name) for name in ("revision", "uncommitted")}
@@ -251,7 +251,7 @@ def _spreads(
     for numbers in groups.values():
         known = [float(values[number]) for number in numbers if values[number] is not None]
         seeds = {recipes[number].get("seed") for number in numbers}
-        if len(known) >= _LEAST and len(seeds) == len(numbers):
+        if len(known) >= _MIN and len(seeds) == len(numbers):
             names = tuple(paths[number].name for number in numbers)
             found.append(Spread(names, statistics.fmean(known), statistics.stdev(known)))
     return found

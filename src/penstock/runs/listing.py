@@ -83,7 +83,7 @@ def summarize(path: Path) -> RunSummary:
             metrics = folder.lines("metrics.jsonl")
             steps = [int(line["step"]) for line in metrics if "loss" in line or "left_out" in line]
             best = best_of(folder)
-            metric = deciding(recipe, best["evaluation"]) if best else ""
+            metric = best_metric_of(recipe, best["evaluation"]) if best else ""
             value = float(best["evaluation"][metric]) if best else None
             best_step = int(best["step"]) if best else 0
         with folder.reading("timings.jsonl"):
@@ -141,7 +141,7 @@ def best_of(folder: RunFolder) -> dict[str, Any]:
     return marked[-1] if marked else {}
 
 
-def deciding(recipe: Mapping[str, Any], scores: Mapping[str, Any]) -> str:
+def best_metric_of(recipe: Mapping[str, Any], scores: Mapping[str, Any]) -> str:
     """The name of the score that decides which checkpoint is the best one."""
     chosen = recipe.get("train.best_metric") or next((name for name in _USUAL if name in scores), "")
     return str(chosen or next((name for name in scores if name != "loss"), "loss"))

@@ -25,7 +25,7 @@ evaluation.py    evaluation
 leaving_out.py   steps whose numbers are not finite
 memory.py        steps that run out of memory
 muon.py          Muon for convolutional networks
-custom_metrics.py metrics of somebody's own beside a task's, by their places
+custom_metrics.py custom metrics beside a task's, by their places
 """
 
 from penstock.session.checkpoint import Checkpoint, CheckpointStore

@@ -1,4 +1,4 @@
-"""Metrics of somebody's own beside a task's, by their places: `FILE.py:NAME` or `package.module:NAME`.
+"""Custom metrics beside a task's, by their places: `FILE.py:NAME` or `package.module:NAME`.
 
 A metric is a class that is called with those of `classes` (names) and `ignore` (the label that does not count) that it
 has parameters for. What it counts lies in `state`, a tensor that is added up over all ranks. `update(outputs, tensors)`
@@ -28,7 +28,7 @@ _PARTS: Final = ("state", "update", "compute")
 
 
 class CustomMetric(Protocol):
-    """What a metric of somebody's own has."""
+    """What a custom metric has."""
 
     state: torch.Tensor
 
@@ -46,26 +46,26 @@ class MergedScores:
     """A task's scores and those of metrics beside them.
 
     Attributes:
-        own: the task's.
+        of_task: the scores of the task.
         more: by name.
         lower_is_better: those of which smaller ones are better.
     """
 
-    own: Scores
+    of_task: Scores
     more: Mapping[str, float]
     lower_is_better: frozenset[str] = frozenset()
 
     def summary(self) -> dict[str, float]:
         """All scores in one line."""
-        return {**self.own.summary(), **self.more}
+        return {**self.of_task.summary(), **self.more}
 
     def as_json(self) -> dict[str, Any]:
         """Everything, for a file."""
-        return {**self.own.as_json(), **self.more}
+        return {**self.of_task.as_json(), **self.more}
 
     def table(self) -> str:
         """The task's table, and a line for each of the others."""
-        return f"{self.own.table()}\n{number_table(self.more)}"
+        return f"{self.of_task.table()}\n{number_table(self.more)}"
 
 
 def load_metrics(places: Sequence[str], task: Task) -> list[CustomMetric]:

@@ -74,7 +74,7 @@ def evaluate(
     except InterruptedError:
         return None
     total = ranks.sum(total.to(device) if device.type == "cuda" else total)
-    everybody = _Everybody(ranks, device)
+    everybody = _AllRanks(ranks, device)
     metric.gather(everybody)
     scores = merged(_scores(metric), own, everybody)
     if not task.evaluates_loss:
@@ -106,7 +106,7 @@ def as_record(loss: float | None, scores: Scores) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Everybody:
+class _AllRanks:
     """Ranks that can add up tensors of any device: NCCL wants them on its own."""
 
     ranks: Ranks

@@ -50,7 +50,7 @@ class Learner:
         spec: what the optimizer was made of; gives the learning rate of every step.
         gradients: computes those of a global batch.
         options: how the session trains.
-        average: the moving average of the weights, if one is kept.
+        ema: the moving average of the weights, if one is kept.
         undo: undoes a step that fails before its update.
         fitting: computes gradients in the memory that there is.
         random_seed: of the randomness inside the model.
@@ -63,7 +63,7 @@ class Learner:
     options: Train
     undo: Undo
     fitting: Fitting
-    average: EMA | None = None
+    ema: EMA | None = None
     random_seed: int = 0
 
     @classmethod
@@ -82,19 +82,19 @@ class Learner:
             sharding.shard(placed, device)
         if is_cut and averaged:
             sharding.shard(averaged, device)
-        average = EMA(averaged, placed, options.ema_decay) if averaged else None
+        ema = EMA(averaged, placed, options.ema_decay) if averaged else None
         made = make_optimizer(optimizer, placed)
         wrapped = placed if is_cut else ranks.wrap(placed, device)
         network = torch.compile(wrapped) if options.compile else wrapped
         gradients = Gradients(placed, network, ranks=ranks, device=device, options=options, layout=layout)
         undo = Undo(placed)
         fitting = Fitting(gradients, undo, halve=options.halve_on_oom, note=note)
-        return cls(placed, made, optimizer, gradients, options, undo, fitting, average, seed)
+        return cls(placed, made, optimizer, gradients, options, undo, fitting, ema, seed)
 
     @property
     def evaluated(self) -> nn.Module:
         """The model that is evaluated: the average, where there is one."""
-        return self.average.model if self.average else self.model
+        return self.ema.model if self.ema else self.model
 
     def begin(self) -> None:
         """Put the model into training mode, but for what is to stay as it is."""
@@ -150,8 +150,8 @@ class Learner:
             group["lr"] = rate * group["lr_mult"]
         self.undo.update()
         self.optimizer.step()
-        if self.average:
-            self.average.update(self.model, step)
+        if self.ema:
+            self.ema.update(self.model, step)
         self.undo.end()
         return Update(value, rate, size)
 
@@ -180,8 +180,8 @@ class Learner:
             "model": self.model.state_dict(),
             "optimizer": state.optimizer_tensors(self.optimizer, self.model),
         }
-        if self.average:
-            kept["ema"] = self.average.model.state_dict()
+        if self.ema:
+            kept["ema"] = self.ema.model.state_dict()
         if not sharding.is_cut(self.model):
             return kept
         main = self.gradients.ranks.is_main
@@ -197,14 +197,14 @@ class Learner:
         Raises:
             CheckpointError: they are of another model.
         """
-        wanted = {"model", "optimizer", *(["ema"] if self.average else [])}
+        wanted = {"model", "optimizer", *(["ema"] if self.ema else [])}
         if missing := sorted(wanted - set(tensors)):
             found = f"no {missing[0]}.safetensors"
             raise manifests.damaged(Path(where), "the weights and the state of the optimizer", found)
         state.load_model(self.model, tensors["model"], where)
         state.load_optimizer(self.optimizer, self.model, tensors["optimizer"], where)
-        if self.average:
-            state.load_model(self.average.model, tensors["ema"], where)
+        if self.ema:
+            state.load_model(self.ema.model, tensors["ema"], where)
 
 
 def _model_seed(seed: int, step: int, rank: int) -> int:

@@ -28,7 +28,7 @@ class TaskSettings:
         augment: what training does to an image.
         regularize: what training does to a batch of images.
         loss: what training makes small.
-        options: of a task of somebody's own.
+        options: of a custom task.
     """
 
     model: Model = field(default_factory=Model)
@@ -38,7 +38,7 @@ class TaskSettings:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def typed(self, settings: type[Options]) -> Options:
-        """The options of a task of somebody's own as its dataclass of settings, whose fields have types and bounds.
+        """The options of a custom task as its dataclass of settings, whose fields have types and bounds.
 
         Raises:
             RecipeError: one is not known, or its value does not fit.

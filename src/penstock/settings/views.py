@@ -36,7 +36,7 @@ class RandomCrop(ABC):
         """What a classifier is shown of an upright image of size `source` when it is evaluated."""
 
     @abstractmethod
-    def middle_said(self, crop: Size) -> str:
+    def describe_middle(self, crop: Size) -> str:
         """What `middle` shows, in words."""
 
     def halved(self) -> Self:
@@ -58,7 +58,7 @@ class ResizingCrop(RandomCrop):
         """The middle of the image, resized."""
         return geometry.middle(source, crop, self.crop_pct)
 
-    def middle_said(self, crop: Size) -> str:
+    def describe_middle(self, crop: Size) -> str:
         """What `middle` shows, in words."""
         shown = f"the middle {100 * self.crop_pct:g} % of the largest centred {crop[0]}:{crop[1]} rectangle of an image"
         return f"{shown}, resized to {crop[0]} x {crop[1]}"
@@ -124,7 +124,7 @@ class PadCrop(RandomCrop):
         """The middle of the image, in its own pixels."""
         return geometry.pad_and_crop(source, crop, self.margin, (0.5, 0.5))
 
-    def middle_said(self, crop: Size) -> str:
+    def describe_middle(self, crop: Size) -> str:
         """What `middle` shows, in words."""
         return f"the middle {crop[0]} x {crop[1]} pixels of an image"
 

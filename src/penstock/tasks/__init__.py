@@ -57,7 +57,7 @@ def find_task(name: str, described: str) -> type[Task]:
         RecipeError: there is none, what is at the place is no task, or it learns from another kind of record.
     """
     place = import_path_of(name)
-    task = _own(place) if place else _built_in(name, described)
+    task = _custom(place) if place else _built_in(name, described)
     if described and task.kind.name in TASKS and task.kind.name != described:
         raise RecipeError(
             f"task = {name}",
@@ -86,7 +86,7 @@ def _built_in(name: str, described: str) -> type[Task]:
     return TASKS[name or described]
 
 
-def _own(place: ImportPath) -> type[Task]:
+def _custom(place: ImportPath) -> type[Task]:
     found = load(place, "task")
     if not (isinstance(found, type) and issubclass(found, Task) and hasattr(found, "kind")):
         raise RecipeError(

@@ -48,13 +48,13 @@ class VisibleRegion(NamedTuple):
 
 @dataclass(frozen=True)
 class PrepareDetection:
-    """A record to `image`, uint8 or uint16 (height, width, 3) RGB; `boxes`, float32 (most, 4), (x1, y1, x2, y2) in
-    pixels of it; `label`, int64 (most,), -1 where there is none; `crowd`, uint8 (most,); `size`, int64 (2,), of what is
-    not padding; and `scale`, float32, pixels of it per pixel of the image.
+    """A record to `image`, uint8 or uint16 (height, width, 3) RGB; `boxes`, float32 (max_boxes, 4), (x1, y1, x2, y2) in
+    pixels of it; `label`, int64 (max_boxes,), -1 where there is none; `crowd`, uint8 (max_boxes,); `size`, int64 (2,),
+    of what is not padding; and `scale`, float32, pixels of it per pixel of the image.
 
     Attributes:
         classes: the number of classes.
-        most: boxes that an image may have.
+        max_boxes: boxes that an image may have.
         fill: the pixel that lies outside the image, RGB.
         augment: training's random view, and to what range of sizes images are brought.
         canvas: the size of an evaluation sample; None trains.
@@ -62,7 +62,7 @@ class PrepareDetection:
     """
 
     classes: int
-    most: int
+    max_boxes: int
     fill: tuple[int, ...]
     augment: Augment
     canvas: Size | None = None
@@ -74,9 +74,9 @@ class PrepareDetection:
         size = self.canvas or self.augment.crop
         return {
             "image": Field((*size, self.pixel_format.channels), self.pixel_format.dtype),
-            "boxes": Field((self.most, 4), "float32"),
-            "label": Field((self.most,), "int64"),
-            "crowd": Field((self.most,), "uint8"),
+            "boxes": Field((self.max_boxes, 4), "float32"),
+            "label": Field((self.max_boxes,), "int64"),
+            "crowd": Field((self.max_boxes,), "uint8"),
             "size": Field((2,), "int64"),
             "scale": Field((), "float32"),
         }
@@ -90,10 +90,10 @@ class PrepareDetection:
         fields = decode_detection(record)
         info = probe(fields.image, record.origin)
         check_objects(fields, self.classes, info.size, record.origin)
-        if len(fields.objects) > self.most:
+        if len(fields.objects) > self.max_boxes:
             raise LabelError(
                 record.origin,
-                expected=f"at most {counted(self.most, 'box')}, as the dataset's description says",
+                expected=f"at most {counted(self.max_boxes, 'box')}, as the dataset's description says",
                 found=str(len(fields.objects)),
                 remedy="Pack or publish the data again; who sends records says how many with About(objects=...)",
             )
@@ -129,10 +129,10 @@ class PrepareDetection:
         """
         self.clear(out)
         out["size"][...], out["scale"][...] = self.augment.crop, 1.0
-        row, most = 0, self.most // QUARTERS
+        row, max_boxes = 0, self.max_boxes // QUARTERS
         for record, (rows, columns) in zip(records, self.augment.quarters(generator), strict=True):
             image = out["image"][rows, columns]
-            maker = replace(self, most=most, augment=self.augment.within((image.shape[0], image.shape[1])))
+            maker = replace(self, max_boxes=max_boxes, augment=self.augment.within((image.shape[0], image.shape[1])))
             part = {name: np.empty(each.shape, each.dtype) for name, each in maker.fields.items() if name != "image"}
             part["image"] = image
             maker(record, generator, part)

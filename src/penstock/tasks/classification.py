@@ -49,7 +49,7 @@ PADDING: Final = -1
 """The label of what does not count."""
 
 _SIDE: Final = 192  # of a drawn image
-_LEAST: Final = 0.005  # fraction of a class that is worth a word
+_MIN: Final = 0.005  # fraction of a class that is worth a word
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ class ClassDrawing(Drawing):
     def words(self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None) -> tuple[str, ...]:
         """Its class, or the classes that are mixed in it, and the prediction, which is marked if it is wrong."""
         target = arrays["target"] if "target" in arrays else self._certain(int(arrays["label"]))
-        words = [" + ".join(self._named_fraction(int(i), target[i]) for i in np.flatnonzero(target > _LEAST))]
+        words = [" + ".join(self._named_fraction(int(i), target[i]) for i in np.flatnonzero(target > _MIN))]
         if outputs is not None:
             probability, predicted = outputs.float().softmax(dim=0).max(dim=0)
             wrong = "" if int(predicted) == int(np.argmax(target)) else "WRONG "
@@ -260,7 +260,7 @@ class ClassDrawing(Drawing):
         return tuple(words)
 
     def _named_fraction(self, label: int, fraction: float) -> str:
-        return f"{self.task.classes[label]}{'' if fraction > 1 - _LEAST else f' {fraction:.0%}'}"
+        return f"{self.task.classes[label]}{'' if fraction > 1 - _MIN else f' {fraction:.0%}'}"
 
     def _certain(self, label: int) -> NDArray[Any]:
         """The fractions of the classes in an image that is not mixed; none in a hole of a topic."""
@@ -308,7 +308,7 @@ class ClassExporter(Exporter):
     def input_note(self, size: Size | None) -> str:
         """The middle of an image."""
         augment = self.task.augment
-        return augment.view.middle_said(size or augment.crop)
+        return augment.view.describe_middle(size or augment.crop)
 
     def graph(self, model: nn.Module, size: Size) -> Graph:
         """Images of one size to classes."""

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 LONGEST: Final = 640
 """Pixels of the longer side of images that nobody gave a size for."""
 
-MOST_UNCOUNTED: Final = 512
+MAX_UNCOUNTED: Final = 512
 """Boxes in an image of a topic, which may not know, or only those of its beginning."""
 
 
@@ -65,7 +65,7 @@ class Detection(Task):
     Attributes:
         name: the model, `ARCHITECTURE:BACKBONE`.
         classes: the classes' names; their index is their id.
-        most: boxes that an image may have.
+        max_boxes: boxes that an image may have.
         augment: what training does to an image.
         canvas: the size of the largest image to evaluate, (height, width).
         weights: the backbone's: "pretrained", "none" or a file.
@@ -75,7 +75,7 @@ class Detection(Task):
 
     name: str
     classes: tuple[str, ...]
-    most: int
+    max_boxes: int
     augment: Augment = field(default_factory=Augment)
     canvas: Size = (512, 512)
     weights: str = "none"
@@ -104,13 +104,13 @@ class Detection(Task):
         """The task for a dataset."""
         del split
         stated = max(each.objects for each in described.splits.values())
-        most = max(stated, MOST_UNCOUNTED) if grows else stated or MOST_UNCOUNTED
-        most *= QUARTERS if settings.augment.mosaic else 1
+        max_boxes = max(stated, MAX_UNCOUNTED) if grows else stated or MAX_UNCOUNTED
+        max_boxes *= QUARTERS if settings.augment.mosaic else 1
         model = settings.model
         return cls(
             model.name,
             described.classes,
-            most,
+            max_boxes,
             settings.augment,
             weights=model.weights,
             pixel_format=described.pixel_format,
@@ -155,7 +155,7 @@ class Detection(Task):
     def prepare(self, *, train: bool) -> Prepare:
         """A random view for training, the whole image for evaluation."""
         canvas = None if train else self.canvas
-        return self.samples(len(self.classes), self.most, self.fill, self.augment, canvas, self.pixel_format)
+        return self.samples(len(self.classes), self.max_boxes, self.fill, self.augment, canvas, self.pixel_format)
 
     def for_images(self, height: int, width: int, slices: int = 0) -> Self:
         """The task with a canvas that images of up to a size fit."""

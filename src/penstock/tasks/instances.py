@@ -42,7 +42,7 @@ class PrepareInstances(PrepareDetection):
     def fields(self) -> dict[str, Field]:
         """The tensors of a sample."""
         height, width = self.canvas or self.augment.crop
-        return {**super().fields, "masks": Field((self.most, height, -(-width // 8)), "uint8")}
+        return {**super().fields, "masks": Field((self.max_boxes, height, -(-width // 8)), "uint8")}
 
     def clear(self, out: Mapping[str, NDArray[Any]]) -> None:
         """Write into a sample that there is no object."""

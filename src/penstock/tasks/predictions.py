@@ -37,7 +37,7 @@ def _legible(image: Pixels) -> Pixels:
     return drawing.enlarge(image, _scale(image))
 
 
-def _said(prediction: object, image: Pixels, words: list[str], rest: str = "") -> str:
+def _sentence(prediction: object, image: Pixels, words: list[str], rest: str = "") -> str:
     """A prediction in a line, as `print` shows it: its arrays would fill the screen."""
     height, width = image.shape[:2]
     more = f", and {len(words) - NAMED} more" if len(words) > NAMED else ""
@@ -135,7 +135,7 @@ class MaskPrediction(Prediction):
     def __repr__(self) -> str:
         counts = np.bincount(self.mask.ravel(), minlength=len(self.classes))
         order = [int(i) for i in counts.argsort()[::-1] if counts[i]]
-        return _said(self, self.image, [f"{self.classes[i]} {counts[i] / self.mask.size:.1%}" for i in order])
+        return _sentence(self, self.image, [f"{self.classes[i]} {counts[i] / self.mask.size:.1%}" for i in order])
 
     def draw(self, style: Style = Style()) -> Pixels:
         """The mask in colours over the image, which keeps its own where the class is named background."""
@@ -164,7 +164,7 @@ class MattePrediction(Prediction):
     alpha: Pixels
 
     def __repr__(self) -> str:
-        return _said(self, self.image, [f"{self.alpha.mean() / 255:.1%} foreground"])
+        return _sentence(self, self.image, [f"{self.alpha.mean() / 255:.1%} foreground"])
 
     def draw(self, style: Style = Style()) -> Pixels:
         """The foreground over green."""
@@ -191,7 +191,7 @@ class ClassPrediction(Prediction):
     classes: tuple[str, ...]
 
     def __repr__(self) -> str:
-        return _said(self, self.image, [f"{self.classes[i]} {self.probabilities[i]:.1%}" for i in self.best])
+        return _sentence(self, self.image, [f"{self.classes[i]} {self.probabilities[i]:.1%}" for i in self.best])
 
     @property
     def best(self) -> NDArray[np.int64]:
@@ -234,7 +234,7 @@ class BoxPrediction(Prediction):
         pairs = zip(self.labels[high].tolist(), self.scores[high].tolist(), strict=True)
         words = [f"{self.classes[label]} {score:.1%}" for label, score in pairs]
         low = len(self.scores) - len(words)
-        return _said(self, self.image, words, f"{low:,} of {SHOWN:.0%} or less" if low else "")
+        return _sentence(self, self.image, words, f"{low:,} of {SHOWN:.0%} or less" if low else "")
 
     def draw(self, style: Style = Style()) -> Pixels:
         """The image, enlarged where it is small, with the boxes that score high enough."""

@@ -1,4 +1,4 @@
-"""Whether parts of one's own can be loaded and called, and a network takes images of the recipe's size."""
+"""Whether custom parts can be loaded and called, and a network takes images of the recipe's size."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def check_custom(parts: Experiment) -> None:
-    """Load what a recipe names in files of one's own, so that mistakes in them show before a run folder is made, and
+    """Load what a recipe names in custom files, so that mistakes in them show before a run folder is made, and
     not when the part is first needed.
 
     Raises:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _WORKSPACE: Final = "CUBLAS_WORKSPACE_CONFIG"
 _VERSIONS: Final = ("python", "platform", "cores", "revision", "uncommitted")
-_SAID: Final = {"uncommitted": "the hash of uncommitted code"}
+_WORDS: Final = {"uncommitted": "the hash of uncommitted code"}
 WHOLE: Final = "weights, byte for byte"
 ROUNDED: Final = "records, order and pixels; weights up to rounding"
 
@@ -89,7 +89,7 @@ def note_session(folder: RunFolder, now: dict[str, Any], step: int, events: Even
     folder.write_json("environment.json", {**kept, "sessions": [*sessions, {"time": when, "step": step, **now}]})
     if changed:
         said = "; ".join(
-            f"{_SAID.get(what, what)} was {was or 'none'}, is {is_now or 'none'}"
+            f"{_WORDS.get(what, what)} was {was or 'none'}, is {is_now or 'none'}"
             for what, (was, is_now) in changed.items()
         )
         events.note(f"note: {said}: weights may differ from those of an undisturbed run")

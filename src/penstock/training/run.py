@@ -11,7 +11,7 @@ from penstock import devices
 from penstock import ranks as ranking
 from penstock.assembly.effects import check_abilities, check_effects
 from penstock.assembly.experiment import Experiment, check_data, notes, open_experiment
-from penstock.assembly.presets import stated
+from penstock.assembly.presets import as_resolved
 from penstock.assembly.run_data import read_run_data, shared
 from penstock.assembly.runs import run_recipe
 from penstock.config import toml
@@ -82,7 +82,7 @@ def train(
     Raises:
         PenstockError: something in the recipe cannot be had, or the name cannot be a folder's.
     """
-    resolved = stated(recipe) if isinstance(recipe, Recipe) else recipe
+    resolved = as_resolved(recipe) if isinstance(recipe, Recipe) else recipe
     check_new(resolved.recipe)
     RunFolder.check_name(name)
     if go_on and not name:

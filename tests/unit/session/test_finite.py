@@ -38,7 +38,7 @@ def spoil_momentum(session):
 
 
 def spoil_average(session):
-    next(session.learner.average.model.parameters()).data.fill_(float("-inf"))
+    next(session.learner.ema.model.parameters()).data.fill_(float("-inf"))
 
 
 @pytest.mark.parametrize(

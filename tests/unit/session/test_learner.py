@@ -25,7 +25,7 @@ def learn(one, steps, start=0):
 def test_what_is_evaluated_is_the_average_where_there_is_one():
     assert (plain := learner()).evaluated is plain.model
     averaged = learner(ema_decay=0.5)
-    assert averaged.evaluated is averaged.average.model
+    assert averaged.evaluated is averaged.ema.model
     assert not averaged.evaluated.training
 
 

@@ -30,7 +30,7 @@ class TestSteps:
         weights, mean, expected = by_hand(6, spec, 0.9, grad_clip=clip)
 
         close(list(made.model.parameters()), weights)
-        close(list(made.learner.average.model.parameters()), mean)
+        close(list(made.learner.ema.model.parameters()), mean)
         assert losses == pytest.approx(expected)
         assert made.lr == pytest.approx(spec.rate(5, 6))
         assert outcome == Outcome("finished", "step 6 reached", 6)

@@ -56,7 +56,7 @@ def test_the_last_good_step_is_saved_and_gone_on_from(tmp_path, point, step):
     again.train()
     weights, mean, _ = by_hand(STEPS, ema_decay=0.9)
     close(list(again.model.parameters()), weights)
-    close(list(again.learner.average.model.parameters()), mean)
+    close(list(again.learner.ema.model.parameters()), mean)
 
 
 def test_hooks_learn_of_it_once_it_is_saved(tmp_path):

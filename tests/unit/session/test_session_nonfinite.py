@@ -65,7 +65,7 @@ def test_what_is_left_out_is_as_if_it_had_never_been(tmp_path, bad, policy, save
     weights, mean, _ = by_hand(STEPS, ema_decay=0.9, left_out=bad)
 
     close(list(made.model.parameters()), weights)
-    close(list(made.learner.average.model.parameters()), mean)
+    close(list(made.learner.ema.model.parameters()), mean)
     assert outcome == Outcome("finished", f"step {STEPS} reached", STEPS)
     assert made.standing.left_out == bad
     assert [each.step for each in hook.found] == list(bad)

@@ -81,7 +81,7 @@ class TestSaving:
         evaluate = Scorer(0.5)
         made = session(tmp_path, 4, evaluate=evaluate, evaluate_every=2, ema_decay=0.9)
         made.train()
-        assert [(model is made.learner.average.model, stop) for model, stop in evaluate.models] == [(True, False)] * 2
+        assert [(model is made.learner.ema.model, stop) for model, stop in evaluate.models] == [(True, False)] * 2
         assert made.model.training
 
     def test_a_best_that_is_gone_is_forgotten(self, tmp_path):

@@ -69,7 +69,7 @@ _HINTS: Final = {
 }
 _CONVERT: Final = "Convert the files to JPEG, PNG or TIFF"
 _ANNOTATIONS: Final = frozenset({".xml", ".txt", ".json", ".jsonl", ".csv", ".yaml", ".yml", ".md", ".pdf", ""})
-_MOST: Final = 3
+_MAX: Final = 3
 _KEYS: Final = 6  # of a JSON file, in a line
 _JSON: Final = (
     "images, annotations, categories (coco); version, shapes, imagePath (labelme); regions, filename (via); "
@@ -87,14 +87,14 @@ def without_images(folder: Path) -> DatasetError | None:
     telling = [(end, count) for end, count in kinds.most_common() if end not in _ANNOTATIONS]
     if not telling:
         return None
-    found = ", ".join(counted(count, f"{end} file") for end, count in telling[:_MOST])
+    found = ", ".join(counted(count, f"{end} file") for end, count in telling[:_MAX])
     remedy = _HINTS.get(telling[0][0], _CONVERT)
     message = f"{folder}: no image of a known format was found, but {found}."
     return DatasetError(str(folder), expected="images", found=found, remedy=remedy, message=message)
 
 
 def tree_of(layout: str) -> str:
-    """The files of a layout, as a sentence; nothing for a layout of somebody's own."""
+    """The files of a layout, as a sentence; nothing for a custom layout."""
     return f" The layout {layout} has these files: {TREES[layout]}." if layout in TREES else ""
 
 
@@ -102,7 +102,7 @@ def nearest(folder: Path) -> str:
     """The three layouts that come nearest, each with what is there and what is wanted; nothing where there are no
     images.
     """
-    found = list(_near(folder))[:_MOST]
+    found = list(_near(folder))[:_MAX]
     return "".join(f"\n  {line}" for line in found)
 
 
@@ -113,20 +113,20 @@ def _near(folder: Path) -> Iterator[str]:
         kind = "image" if listing.is_image(path) else path.suffix.lower()
         ends[kind][_parent(folder, path)] += 1
         first.setdefault(kind, path)
-    images = _said(ends["image"], "image")
+    images = _places(ends["image"], "image")
     if not ends["image"]:
         return
     if ends[".xml"]:
         wanted = (
             "XML of Pascal VOC, each with the name of its image, in annotations/ beside images/ or beside the image"
         )
-        yield f"labelimg: {_said(ends['.xml'], 'XML file')}, {images}. Expected: {wanted}."
+        yield f"labelimg: {_places(ends['.xml'], 'XML file')}, {images}. Expected: {wanted}."
     if ends[".json"]:
-        said = f"{_said(ends['.json'], 'JSON file')}, {images}. {first['.json'].name} holds {_keys(first['.json'])}"
+        said = f"{_places(ends['.json'], 'JSON file')}, {images}. {first['.json'].name} holds {_keys(first['.json'])}"
         yield f"{said}. Expected: {_JSON}."
     if ".txt" in first and yolo.is_box(first[".txt"]):
         wanted = "text files in labels/ with the names of the images in images/"
-        yield f"yolo: {_said(ends['.txt'], 'text file')}, {images}. Expected: {wanted}."
+        yield f"yolo: {_places(ends['.txt'], 'text file')}, {images}. Expected: {wanted}."
     for path in listing.plain(folder, "*.csv"):
         yield _csv(path)
     yield f"masks: {images}. Expected: the images in images/, and masks of the same names in masks/."
@@ -136,7 +136,7 @@ def _near(folder: Path) -> Iterator[str]:
     yield f"csv: {images}, no table. Expected: a table labels.csv beside them, with the columns file and label."
 
 
-def _said(places: Counter[str], what: str) -> str:
+def _places(places: Counter[str], what: str) -> str:
     """How many there are, by folder."""
     return ", ".join(f"{counted(count, what)} in {name}" for name, count in places.most_common(2))
 

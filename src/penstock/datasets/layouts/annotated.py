@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 BACKGROUND: Final = "background"
-_MOST: Final = 255  # classes of a mask, as 255 does not count
+_MAX: Final = 255  # classes of a mask, as 255 does not count
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +117,10 @@ class Annotations:
         """The layout of masks that are drawn from the outlines, whatever else there is."""
         used = {shape.label for each in self.images for shape in each.shapes if shape.is_outlined}
         names = [name for name in self._names(folder, used) if name.lower() != BACKGROUND]
-        if len(names) >= _MOST:
+        if len(names) >= _MAX:
             raise DatasetError(
                 str(folder),
-                expected=f"up to {_MOST - 1} classes, as masks hold bytes",
+                expected=f"up to {_MAX - 1} classes, as masks hold bytes",
                 found=str(len(names)),
                 remedy="Merge some, or pack it for detection with --task detection",
             )

@@ -32,7 +32,7 @@ class _Shown(NamedTuple):
 
     image: Image
     place: Path
-    own: list[Annotation]
+    annotations: list[Annotation]
 
 
 def recognise_boxes(folder: Path) -> Layout | None:
@@ -47,10 +47,10 @@ def recognise_boxes(folder: Path) -> Layout | None:
             boxes: tuple[Box, ...] = ()
             size = (each.image.height, each.image.width)
             try:
-                boxes = tuple(_box(file.path, annotation, order, size) for annotation in each.own)
+                boxes = tuple(_box(file.path, annotation, order, size) for annotation in each.annotations)
             except DatasetError as error:
                 problems.append(Problem("object without a box", named(each.place, folder), str(error)))
-            problems += coco_shapes.contradictions(named(each.place, folder), each.own)
+            problems += coco_shapes.contradictions(named(each.place, folder), each.annotations)
             items.append(Item(split, Path(each.image.file_name).stem, each.place, label=boxes, size=size))
     problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: boxes as x, y, width, height"

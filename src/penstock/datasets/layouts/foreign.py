@@ -23,8 +23,8 @@ _BY_NAMES: Final = {
     "CSV": "csv",
 }
 """Layouts that may come about beside annotations of another format, and what --layout calls them."""
-_OWN: Final = "describe the layout in a file of your own with --layout FILE.py:NAME (docs/layouts.md)"
-_EXPORT: Final = f"Export the data as COCO from the tool that has written it, or {_OWN}"
+_CUSTOM: Final = "describe the layout in a file of your own with --layout FILE.py:NAME (docs/layouts.md)"
+_EXPORT: Final = f"Export the data as COCO from the tool that has written it, or {_CUSTOM}"
 
 
 class _Format(NamedTuple):
@@ -59,37 +59,37 @@ _FORMATS: Final = (
         "KITTI's boxes",
         r"\.txt$",
         rb"[^\n]*?[^\d\s.-][^\n]*( " + _NUMBER + rb"){14,15}\s*(\n|$)",
-        f"Convert them to COCO or YOLO, or {_OWN}",
+        f"Convert them to COCO or YOLO, or {_CUSTOM}",
     ),
     _format(
         "DOTA's rotated boxes",
         r"(^|/)labeltxt[^/]*/[^/]+\.txt$",
         rb"",
-        f"Boxes that are turned have no task. Write upright ones as COCO or YOLO, or {_OWN}",
+        f"Boxes that are turned have no task. Write upright ones as COCO or YOLO, or {_CUSTOM}",
     ),
     _format(
         "VisDrone's boxes",
         r"(^|/)annotations/[^/]+\.txt$",
         rb"\d+,\d+,\d+,\d+,[01],\d+,-?\d+,-?\d+,?\s*(\n|$)",
-        f"Write the boxes as COCO or YOLO, or {_OWN}",
+        f"Write the boxes as COCO or YOLO, or {_CUSTOM}",
     ),
     _format(
         "the CSV of VGG Image Annotator",
         r"\.csv$",
         rb'"?#?filename"?,"?file_size.*region_shape_attributes',
-        f"Export the annotations as JSON there, or {_OWN}",
+        f"Export the annotations as JSON there, or {_CUSTOM}",
     ),
     _format(
         "Label Studio's CSV of boxes or outlines",
         r"\.(csv|tsv)$",
         rb"[^\n]*\bannotation_id\b.*(rectangle|polygon|brush|ellipse|keypoint)labels",
-        f"Export the annotations as JSON there, or {_OWN}",
+        f"Export the annotations as JSON there, or {_CUSTOM}",
     ),
     _format(
         "CVAT's XML of videos",
         r"\.xml$",
         rb".*<annotations>.*<track\b",
-        f"Export it as 'CVAT for images' there, which comes with the frames, or {_OWN}",
+        f"Export it as 'CVAT for images' there, which comes with the frames, or {_CUSTOM}",
     ),
     _format("the XML of LabelMe's website", r"\.xml$", rb"\s*<annotation>.*<(polygon|LM_filename)\b", _EXPORT),
     _format(
@@ -110,20 +110,25 @@ _FORMATS: Final = (
         "ICDAR's words as quadrilaterals",
         r"(^|/)gt_[^/]+\.txt$",
         rb"(\xef\xbb\xbf)?(-?\d+,\s*){8}",
-        f"Boxes that are turned have no task. Write upright ones as COCO or YOLO, or {_OWN}",
+        f"Boxes that are turned have no task. Write upright ones as COCO or YOLO, or {_CUSTOM}",
     ),
     _format(
         "MOTChallenge's tracks",
         r"(^|/)(gt|det)\.txt$",
         rb"\d+,\s*-?\d+(,\s*" + _NUMBER + rb"){5,8}\s*(\n|$)",
-        f"Tracks have no task. Write the boxes of each frame as COCO or YOLO, or {_OWN}",
+        f"Tracks have no task. Write the boxes of each frame as COCO or YOLO, or {_CUSTOM}",
     ),
-    _format("WIDER FACE", r"(^|/)wider_face_[^/]*_bbx_gt\.txt$", rb"", f"Write the boxes as COCO or YOLO, or {_OWN}"),
+    _format(
+        "WIDER FACE",
+        r"(^|/)wider_face_[^/]*_bbx_gt\.txt$",
+        rb"",
+        f"Write the boxes as COCO or YOLO, or {_CUSTOM}",
+    ),
     _format(
         "masks of Open Images",
         r"\.csv$",
         rb"MaskPath,ImageID,LabelName",
-        f"Write them as COCO, or {_OWN}",
+        f"Write them as COCO, or {_CUSTOM}",
     ),
     _format(
         "CIFAR's pickles, which can hold code",
@@ -141,7 +146,7 @@ _FORMATS: Final = (
         "Pascal VOC's lists of the images of a class",
         r"(^|/)imagesets/main/[^/]+_(train|val|trainval|test)\.txt$",
         rb"[^\s]+ +-?[01]\s*(\n|$)",
-        f"Images may have several of these classes, which has no task. Write a table of one class each, or {_OWN}",
+        f"Images may have several of these classes, which has no task. Write a table of one class each, or {_CUSTOM}",
     ),
 )
 

@@ -101,7 +101,7 @@ def _add(found: Annotations, folder: Path, path: Path, task: dict[str, Any], ima
     found.images.append(AnnotatedImage(split, image.stem, image, path, own, tags, relative=relative))
 
 
-def _said(annotation: dict[str, Any]) -> str:
+def _annotation_words(annotation: dict[str, Any]) -> str:
     """What an annotation says, to be compared: each result has an id of its own, and the time that it took."""
     results = annotation.get("result")
     parts = [each for each in results if isinstance(each, dict)] if isinstance(results, list) else []
@@ -121,7 +121,7 @@ def _results(found: Annotations, task: dict[str, Any], image: str, where: str) -
     if "annotations" in task:
         read = partial(annotated.entry_of, found, file=image, where=where)
         kept = [each for each in read(task, "annotations", _OBJECTS) or () if not each.get("was_cancelled")]
-        if len({_said(each) for each in kept}) > 1:
+        if len({_annotation_words(each) for each in kept}) > 1:
             found.problems.append(_two_annotations(image, where, len(kept)))
         results = read(kept[-1], "result", _OBJECTS) if kept else None
         return [{**each, **(read(each, "value", dict[str, Any] | None) or {})} for each in results or ()]

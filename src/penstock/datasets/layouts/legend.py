@@ -18,7 +18,7 @@ from penstock.datasets import class_lists, listing
 from penstock.errors import DatasetError, ImageError
 from penstock.images import probe
 from penstock.images.drawing import palette_of
-from penstock.kinds.items import MOST_IDS, Labels
+from penstock.kinds.items import MAX_IDS, Labels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,10 +130,10 @@ def _labels(path: Path, pairs: Sequence[tuple[str, Color | None]]) -> Labels:
     if names and not colors:
         return Labels(names)
     twice = next((color for number, color in enumerate(colors) if color in colors[:number]), None)
-    if twice or not 0 < len(names) <= MOST_IDS:
+    if twice or not 0 < len(names) <= MAX_IDS:
         raise DatasetError(
             str(path),
-            expected=f"1 to {MOST_IDS} classes, each of a colour of its own",
+            expected=f"1 to {MAX_IDS} classes, each of a colour of its own",
             found=f"the colour {twice} twice" if twice else f"{len(names)} classes",
             remedy="Fix the file",
         )

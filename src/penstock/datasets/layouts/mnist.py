@@ -28,7 +28,7 @@ _EMNIST: Final = {
     "test": ("emnist-*-test-images", "emnist-*-test-labels"),
 }
 _BYTES: Final = 8  # the code of unsigned bytes in an IDX file
-_MOST: Final = 1 << 30  # bytes of all images; those of EMNIST are 0.6 GB
+_MAX: Final = 1 << 30  # bytes of all images; those of EMNIST are 0.6 GB
 _GZIP: Final = b"\x1f\x8b"
 
 
@@ -129,7 +129,7 @@ def _array(file: GzipFile | BinaryIO, path: Path) -> NDArray[np.uint8]:
     sides = file.read(4 * axes)
     shape = tuple(np.frombuffer(sides, ">u4").tolist()) if len(sides) == 4 * axes else ()
     wanted = math.prod(shape)
-    values = file.read(min(wanted, _MOST) + 1) if shape else b""
+    values = file.read(min(wanted, _MAX) + 1) if shape else b""
     if not shape or len(values) != wanted:
         raise DatasetError(
             str(path),

@@ -159,7 +159,7 @@ def cases(folder: Path, labels: Path | None = None) -> list[Case]:
         beside = [path for path in paths if _SEGMENTATION.search(volumes.stem(path))]
         images = tuple(path for path in sorted(paths) if path not in beside)
         if images:
-            found.append(Case(name, images, next(iter(beside), None) or _own(name, known)))
+            found.append(Case(name, images, next(iter(beside), None) or _case_mask(name, known)))
     return found
 
 
@@ -199,7 +199,7 @@ def _labels(folder: Path) -> dict[str, list[Path]]:
     return found
 
 
-def _own(case: str, known: dict[str, list[Path]]) -> Path | None:
+def _case_mask(case: str, known: dict[str, list[Path]]) -> Path | None:
     """The labels of a case."""
     found = known.get(case, [])
     if len(found) > 1:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 LABEL: Final = "label"
 _ZERO: Final = frozenset({"0", "0.0", "False", "false"})
 _ONE: Final = frozenset({"1", "1.0", "True", "true"})
-_FEWEST: Final = 2
+_MIN: Final = 2
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def one_hot(rows: Mapping[int, Row], names: Mapping[str, str], columns: Sequence
     """
     classes = [name for name in columns if name]
     cells = {row.get(name, "") for row in rows.values() for name in classes}
-    if len(classes) < _FEWEST or not rows or not cells <= _ZERO | _ONE:
+    if len(classes) < _MIN or not rows or not cells <= _ZERO | _ONE:
         return None
     found = {line: tuple(names[name] for name in classes if row[name] in _ONE) for line, row in rows.items()}
     return OneHot(

@@ -200,7 +200,7 @@ def _found(folder: Path, how: LayoutOptions) -> Layout | None:
     if how.fields:
         return tfrecords.recognise_fields(folder, how.fields) or table.recognise(folder, how.fields)
     if place := custom.import_path_of(how.layout):
-        return _own(place, folder)
+        return _custom(place, folder)
     if how.layout and how.layout not in LAYOUTS:
         raise DatasetError(
             f"--layout {how.layout}",
@@ -213,8 +213,8 @@ def _found(folder: Path, how: LayoutOptions) -> Layout | None:
     return choosing.chosen(folder, how.task)
 
 
-def _own(place: custom.ImportPath, folder: Path) -> Layout | None:
-    """The layout that somebody's own function recognises."""
+def _custom(place: custom.ImportPath, folder: Path) -> Layout | None:
+    """The layout that a custom function recognises."""
     found = custom.call(custom.load(place, "--layout"), place, "--layout", {"folder": folder})
     if found is not None and not isinstance(found, Layout):
         raise DatasetError(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _DEEPEST: Final = 4  # folders that are looked into
 _MOSTLY: Final = 0.3  # of the files of a folder are masks of others in it
-_MOST_ROLES: Final = 12  # folders of different names beside each other; of more the names are classes or cases
+_MAX_ROLES: Final = 12  # folders of different names beside each other; of more the names are classes or cases
 
 
 class Pair(NamedTuple):
@@ -76,7 +76,7 @@ def find(folder: Path, preferred: Sequence[str]) -> Roles | None:
     """
     files = [path for path in listing.files(folder) if listing.is_mask(path)]
     every = [_parts(folder, files, depth) for depth in range(_DEEPEST)]
-    found = [(depth, fit) for depth, parts in enumerate(every) if 1 < len(parts) <= _MOST_ROLES for fit in _fits(parts)]
+    found = [(depth, fit) for depth, parts in enumerate(every) if 1 < len(parts) <= _MAX_ROLES for fit in _fits(parts)]
     masks = {(depth, fit.masks) for depth, fit in found}
     found = [(depth, fit) for depth, fit in found if (depth, fit.images) not in masks]
     if not found:

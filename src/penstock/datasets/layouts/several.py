@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.int64]
 
-_MOST: Final = 32  # classes or raters
+_MAX: Final = 32  # classes or raters
 _SHORT: Final = 2  # letters of what is no name of a class
 _MOSTLY: Final = 0.9  # of the images have a mask of the class or rater
 _BINARY: Final = 2  # values
@@ -65,7 +65,7 @@ def read(layout: Layout, rows: Sequence[Row]) -> Layout:
     absent = len(usual) < len(counts)
     if absent and _are_names(counts):
         usual, numbered, absent = sorted(counts), False, False
-    if numbered or absent or not 1 < len(usual) <= _MOST:
+    if numbered or absent or not 1 < len(usual) <= _MAX:
         return _objects(layout, rows)
     if any(map(_RATER.search, usual)):
         return _by_rater(layout, rows, usual)

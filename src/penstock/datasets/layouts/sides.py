@@ -29,8 +29,8 @@ KIND: Final = "two sides as classes"
 _FOLDERS: Final = 8  # more are classes
 _SAMPLED: Final = 12
 _WITH_ALPHA: Final = 4
-_MOST: Final = 0.9  # of the images have a partner
-_FEWEST: Final = 4  # pairs that show whether both are of one scene
+_MAX: Final = 0.9  # of the images have a partner
+_MIN: Final = 4  # pairs that show whether both are of one scene
 _PLAIN: Final = (False, False)
 _GRAY: Final = (True, False)
 _CUT_OUT: Final = (False, True)
@@ -80,7 +80,7 @@ def _sides(one: _Folder, other: _Folder) -> tuple[Path, Path] | None:
     (first, images), (second, others) = one, other
     partners = matching.match(images.keys(), others.keys())
     pairs = [(images[name], others[found[0]]) for name, found in sorted(partners.items()) if len(found) == 1]
-    if not pairs or len(pairs) < _MOST * min(len(images), len(others)):
+    if not pairs or len(pairs) < _MAX * min(len(images), len(others)):
         return None
     step = max(1, len(pairs) // _SAMPLED)
     looks = [(a, b) for x, y in pairs[::step][:_SAMPLED] if (a := _look(x)) and (b := _look(y))]
@@ -104,7 +104,7 @@ def _masks(one: _Folder, other: _Folder) -> tuple[Path, Path] | None:
 
 def _show_the_same(looks: Sequence[tuple[_Look, _Look]]) -> bool:
     """Whether the images of a pair are at least twice as near to each other as to those of the next pair."""
-    if len(looks) < _FEWEST:
+    if len(looks) < _MIN:
         return False
     near = mean(_distance(a, b) for a, b in looks)
     far = mean(_distance(a, b) for (a, _), (_, b) in pairwise([*looks, looks[0]]))

@@ -43,7 +43,7 @@ _GROUP: Final = (
     "group", "patient", "patient_id", "patientid", "subject", "subject_id", "case", "case_id", "study_id", "video",
     "video_id", "clip", "sequence",
 )  # fmt: skip
-_MOST_DIGITS: Final = 18
+_MAX_DIGITS: Final = 18
 _OBJECT: Final = "object"
 _NOTHING: Final = frozenset({"0", "none", "no finding", "normal", "background", "negative", "nothing", "empty"})
 _SHOWN: Final = 5  # numbers of lines in a sentence
@@ -328,7 +328,7 @@ def _first(names: tuple[str, ...], columns: list[str]) -> str:
 
 def _by_number(name: str) -> tuple[int, str]:
     whole = name.partition(".")[0] if re.fullmatch(r"\d+\.0+", name) else name  # as pandas writes numbers beside gaps
-    return (int(whole), name) if whole.isdecimal() and len(whole) <= _MOST_DIGITS else (-1, name)
+    return (int(whole), name) if whole.isdecimal() and len(whole) <= _MAX_DIGITS else (-1, name)
 
 
 def _stem(name: str) -> str:

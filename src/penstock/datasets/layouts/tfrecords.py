@@ -70,7 +70,7 @@ class _Kind(NamedTuple):
         return self.image in there and bool(telling) and (not self.objects or self.objects in there)
 
     @property
-    def told_by(self) -> str:
+    def inferred_from(self) -> str:
         """The field that people know this way of writing by."""
         return self.objects or self.corners or (self.edges[0].rpartition("/")[0] if self.edges else self.label)
 
@@ -154,7 +154,7 @@ def unknown_fields(folder: Path) -> DatasetError | None:
 
 def _layout(folder: Path, shards: list[Path], kind: _Kind) -> Layout:
     stated = _named_ids(folder, kind)
-    names = stated or _said(shards, kind)
+    names = stated or _class_texts(shards, kind)
     ids = {number: label for label, number in enumerate(sorted(names))}
     items: list[Item] = []
     problems: list[Problem] = []
@@ -171,7 +171,7 @@ def _layout(folder: Path, shards: list[Path], kind: _Kind) -> Layout:
             taken.add((item.split, item.name))
     nameless = not stated and all(name == f"class{number}" for number, name in names.items())
     classes = class_lists.check_names([names[number] for number in sorted(names)], str(folder))
-    reason = f"{len(shards)} TFRecord files whose records have {kind.image} and {kind.told_by}"
+    reason = f"{len(shards)} TFRecord files whose records have {kind.image} and {kind.inferred_from}"
     return Layout(kind.task, kind.name, (reason,), tuple(items), Labels(classes), tuple(problems), nameless=nameless)
 
 
@@ -318,7 +318,7 @@ def _label_map(path: Path) -> dict[int, str]:
     return found
 
 
-def _said(shards: list[Path], kind: _Kind) -> dict[int, str]:
+def _class_texts(shards: list[Path], kind: _Kind) -> dict[int, str]:
     """Names that the records themselves say, or class0, class1, ... by id; of masks nothing is known."""
     found: dict[int, str] = {}
     if kind.masked:

@@ -31,7 +31,7 @@ _BOX: Final = 4
 _WIDEST: Final = 2  # images: a box that is wider is none
 _POINTS: Final = 6  # numbers of the smallest outline
 _FAR: Final = 1e3  # widths of the image: what lies further out is no coordinate
-_MOST: Final = 100_000  # classes; a larger id is a slip of the pen
+_MAX: Final = 100_000  # classes; a larger id is a slip of the pen
 
 
 class _Object(NamedTuple):
@@ -55,7 +55,7 @@ def recognise(folder: Path) -> Layout | None:
     problems += [unlabelled_split(folder, images, labels) for images, labels in _unlabelled(folder, set(pairs))]
     root = folder / "images" if (folder / "images").is_dir() else folder
     divided = listing.splits(root)
-    stated = _stated_splits(folder, trees)
+    stated = _named_splits(folder, trees)
     if root != folder and not all(any(each.is_relative_to(path) for path in divided.values()) for each in stated):
         pairs, divided = {"train": (root, folder / "labels")}, {}  # folders that are not called as the splits are
     problems += outside(folder, root, divided) if divided else []
@@ -112,7 +112,7 @@ def _read_text(folder: Path, image: Path, text: Path, problems: list[Problem], *
         return list(_objects(text, posed=posed))
     except FileNotFoundError:
         gone = _linked_nowhere(place, text.relative_to(folder).as_posix())
-        problems.append(gone if text.is_symlink() else _unsaid(place))
+        problems.append(gone if text.is_symlink() else _unnamed(place))
     except DatasetError as error:
         problems.append(Problem("line without a box", place, str(error)))
     return []
@@ -192,7 +192,7 @@ def _objects(path: Path, *, posed: bool) -> Iterator[_Object]:
                 raise _in_pixels(f"{path}, line {number}", line)
             box = _of_outline(numbers) if outlined else _of_middle(*numbers[: _BOX if posed else None])
             far = not all(abs(number) < _FAR for number in numbers)  # NaN is far too
-            if far or not 0 <= label < _MOST or label != int(label):
+            if far or not 0 <= label < _MAX or label != int(label):
                 raise ValueError  # noqa: TRY301 - named below
         except (ValueError, TypeError):
             raise DatasetError(
@@ -267,7 +267,7 @@ def _trees(folder: Path) -> dict[Path, dict[str, Any]]:
     return trees
 
 
-def _stated_splits(folder: Path, trees: Mapping[Path, Mapping[str, Any]]) -> dict[Path, str]:
+def _named_splits(folder: Path, trees: Mapping[Path, Mapping[str, Any]]) -> dict[Path, str]:
     """The splits of the folders of images that the YAML file names, wherever it says that the data lies; none where it
     names lists, or folders that are not there.
     """
@@ -327,7 +327,7 @@ def _unstated(name: str) -> Problem:
     return Problem("outside the splits", name, message, fatal=False)
 
 
-def _unsaid(name: str) -> Problem:
+def _unnamed(name: str) -> Problem:
     message = f"{name}: no text file of the same name in labels/: it is taken as an image without objects."
     return Problem("no text file", name, message, fatal=False)
 

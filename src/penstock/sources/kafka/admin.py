@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from penstock.sources.kafka.settings import TopicAddress
 
-Answer = TypeVar("Answer")
+Response = TypeVar("Response")
 
 _ADMIN: Final = "confluent_kafka.admin"
 _AGAIN: Final = 0.2  # seconds
@@ -46,7 +46,7 @@ def describe(admin: Any, address: TopicAddress, seconds: float) -> Topic:
     Raises:
         SourceError: the cluster cannot be reached, or the topic is not there.
     """
-    return _answer(lambda kafka, left: _describe(kafka, admin, address.topic, left), address, seconds)
+    return _response(lambda kafka, left: _describe(kafka, admin, address.topic, left), address, seconds)
 
 
 def topic_id(admin: Any, address: TopicAddress, seconds: float) -> str:
@@ -55,10 +55,10 @@ def topic_id(admin: Any, address: TopicAddress, seconds: float) -> str:
     Raises:
         SourceError: as `describe`.
     """
-    return _answer(lambda kafka, left: str(_about(kafka, admin, address.topic, left).topic_id), address, seconds)
+    return _response(lambda kafka, left: str(_about(kafka, admin, address.topic, left).topic_id), address, seconds)
 
 
-def _answer(ask: Callable[[Any, float], Answer], address: TopicAddress, seconds: float) -> Answer:
+def _response(ask: Callable[[Any, float], Response], address: TopicAddress, seconds: float) -> Response:
     """What the cluster answers, asked again while it says that it is not ready."""
     kafka = librdkafka()
     end = time.monotonic() + seconds

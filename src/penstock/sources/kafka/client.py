@@ -26,7 +26,7 @@ _LOGGER: Final = logging.getLogger("penstock.kafka")
 _PATIENCE: Final = 0.1  # seconds that one call to librdkafka may wait
 _ASK: Final = 20.0  # seconds for an answer about the topic
 _NOTE_EVERY: Final = 5.0  # seconds of silence after which people are told, and the topic is looked at again
-_MOST: Final = 1000  # messages taken from librdkafka at once
+_MAX: Final = 1000  # messages taken from librdkafka at once
 
 
 class KafkaLog:
@@ -179,7 +179,7 @@ class _Reader:
     def take(self, most: int) -> list[Any]:
         """Messages and events that are there, waiting a little if there are none."""
         early, self.early = self.early, []
-        return early or self.consumer.consume(min(most, _MOST), _PATIENCE)
+        return early or self.consumer.consume(min(most, _MAX), _PATIENCE)
 
     def position(self, partition: int) -> int:
         """The next offset that would be taken; negative before the first one."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from penstock.sources.kafka.log import Extent, Log, Message, Topic
 
-Answer = TypeVar("Answer")
+Response = TypeVar("Response")
 
 _LOGGER: Final = logging.getLogger("penstock.kafka")
 _RECHECK: Final = 60.0  # seconds after which the topic is looked at again
@@ -159,7 +159,7 @@ class KafkaSource:
         compare(snapshot.partitions, topic, whole=False)
         return self._pin(snapshot, topic, needed)
 
-    def _awaited(self, ask: Callable[..., Answer], timeout: float) -> Answer:
+    def _awaited(self, ask: Callable[..., Response], timeout: float) -> Response:
         """The answer to a question about the topic, asked again while the broker is away."""
         end = time.monotonic() + timeout
         while True:
@@ -250,7 +250,7 @@ class KafkaSource:
         messages = self._read(run)
         self._still_the_same(run, time.monotonic())
         if len(messages) < run.stop - run.start:  # what is missing may be what compaction took
-            refuse_compacted(self._answer(self.log.topic, run))
+            refuse_compacted(self._response(self.log.topic, run))
         for message in messages:
             if 0 <= epoch < message.epoch:
                 raise mistakes.rewritten(self.log.name, run.partition, message.offset, epoch, message.epoch)
@@ -282,12 +282,12 @@ class KafkaSource:
             if self._known > read:
                 return
             began = time.monotonic()
-            topic_id = self._answer(self.log.topic_id, run)
+            topic_id = self._response(self.log.topic_id, run)
             for partition in self._partitions.values():
                 refuse_another(self.log.name, topic_id, partition)
             self._known = began
 
-    def _answer(self, ask: Callable[..., Answer], run: RecordRun) -> Answer:
+    def _response(self, ask: Callable[..., Response], run: RecordRun) -> Response:
         """What is asked after a run was read; a broker that is away is waited for as long as for the run itself."""
         name, timeout = self.log.name, self.log.timeout
         try:
