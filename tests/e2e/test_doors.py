@@ -128,4 +128,5 @@ def test_a_run_keeps_what_was_given_and_where_the_rest_comes_from(packed, tmp_pa
     shown = call("recipe", "--set", "optimizer.name=adamw", capsys=capsys)[1].splitlines()
     assert "lr = 0.0003  # optimizer adamw" in shown
     assert 'name = "adamw"  # given' in shown
-    assert "momentum = 0.9" in shown
+    assert "decay_biases = false" in shown
+    assert not any(line.startswith("momentum") for line in shown)

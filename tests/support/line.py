@@ -145,10 +145,13 @@ class Scorer:
         return None if value is None else (Score(value), 0.25)
 
 
-def session(folder, steps=6, feed=None, hooks=(), spec=SPEC, ranks=None, evaluate=None, follow=None, keep=9, **options):
+def session(
+    folder, steps=6, feed=None, hooks=(), spec=SPEC, ranks=None, evaluate=None, follow=None, keep=9, seed=0, **options
+):
     task = Line()
     ranks, store = ranks or Ranks(), CheckpointStore(folder, keep)
-    learner = Learner.of(task.model(), options=Train(steps=steps, **options), optimizer=spec, ranks=ranks, device=CPU)
+    options = Train(**{"steps": steps, "save_every": 500, "evaluate_every": 500, **options})
+    learner = Learner.of(task.model(), options=options, optimizer=spec, ranks=ranks, device=CPU, seed=seed)
     made = Session(
         task, learner, feed or Numbers(), saver=Saver(store, ranks, CPU), attached=HookList(tuple(hooks)),
         evaluate=evaluate, follow=follow,

@@ -28,8 +28,8 @@ def write_run(path, **given):
     (path / "checkpoints").mkdir(parents=True)
     (path / "recipe.toml").write_text(
         f"seed = {given.get('seed', 0)}\n[data]\npath = '{given.get('data', '/d/photos')}'\nvalidation = 'val'\nlimit = "
-        f"{given.get('limit', 0)}\n[model]\nname = 'unet:resnet18'\n[augment]\nmethod = '{given.get('method', 'scale-crop')}'\n"
-        f"crop = {given.get('crop', [64, 64])}\ncrop_pct = 0.875\n[train]\nsteps = {given.get('steps', 2)}\nbest_metric = "
+        f"{given.get('limit', 0)}\n[model]\nname = 'unet:resnet18'\n[augment]\n"
+        f"crop = {given.get('crop', [64, 64])}\n[augment.view]\nname = '{given.get('view', 'scale-crop')}'\ncrop_pct = 0.875\n[train]\nsteps = {given.get('steps', 2)}\nbest_metric = "
         f"'{given.get('metric', '')}'\n"
     )
     (path / "metrics.jsonl").write_text(

@@ -20,7 +20,7 @@ from penstock.images.pixels import PixelFormat
 from penstock.kinds.fields import ClassificationRecord, encode_classification
 from penstock.order import Plan, Shuffle
 from penstock.settings import Augment, Regularize
-from penstock.settings.views import PadCrop
+from penstock.settings.views import PadCrop, ScaleCrop
 from penstock.sources import Fault, MemorySource
 from penstock.tasks import PrepareClassification
 from penstock.values import Cursor, Partition, Record, Share, Snapshot
@@ -210,7 +210,7 @@ def test_a_record_that_cannot_be_read_fails_as_without():
 
 @pytest.mark.parametrize(
     "changes",
-    [{"method": "scale-crop"}, {"rotate": 5.0}, {"blur": 1.0}, {"noise": 2.0}, {"elastic": 1.0}, {"perspective": 0.1}],
+    [{"view": ScaleCrop()}, {"rotate": 5.0}, {"blur": 1.0}, {"noise": 2.0}, {"elastic": 1.0}, {"perspective": 0.1}],
 )
 def test_what_changes_pixels_is_not_gathered(changes):
     made = prepare(replace(Augment((8, 8), PadCrop(margin=2)), **changes))

@@ -57,7 +57,7 @@ def test_differences_have_a_value_for_each_run(tmp_path, given, part, expected):
         ({"ignore": 0}, "they ignore different labels"),
         ({"partitions": [["val-0", 0, 2, "bb"]]}, "they were evaluated on different images"),
         ({"limit": 8}, "they used different parts of the data (data.limit)"),
-        ({"method": "pad-crop"}, "images were evaluated at different sizes"),
+        ({"view": "pad-crop"}, "images were evaluated at different sizes"),
     ],
 )
 def test_scores_that_measure_something_else_are_named(tmp_path, given, why):
