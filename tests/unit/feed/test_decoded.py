@@ -216,4 +216,4 @@ def test_what_changes_pixels_is_not_gathered(changes):
     made = prepare(replace(Augment((8, 8), PadCrop(margin=2)), **changes))
 
     assert not made.gathers
-    assert replace(made, train=False).gathers == ("method" not in changes)
+    assert replace(made, train=False).gathers == ("view" not in changes)
