@@ -144,6 +144,18 @@ def test_predictions_are_written_again_until_somebody_corrects_one(home, tmp_pat
     )
 
 
+def test_predictions_of_other_images_are_minded_too(home, tmp_path, capsys):
+    """What was written before and not now is still known, when it comes again."""
+    words = FOLDERS["predict"](home, tmp_path / "out")
+    others = ["predict", home / "run", home / "raw/images/val/scene-00001.jpg", "-o", tmp_path / "out"]
+    assert [call(*each, capsys=capsys)[0] for each in (words, others)] == [0, 0]
+    mask = tmp_path / "out/scene-00000.png"
+    mask.write_bytes(mask.read_bytes() + b"mine")
+
+    assert call(*words, capsys=capsys)[0] == 2
+    assert mask.read_bytes().endswith(b"mine")
+
+
 def test_predictions_are_not_written_through_links(home, tmp_path, capsys):
     """Though the folder's own note may list them."""
     victim, out = tmp_path / "victim", tmp_path / "out"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from support import miniatures
@@ -8,6 +9,7 @@ from support.commands import call
 
 import penstock as ps
 from penstock.assembly import resolve_settings
+from penstock.config import load
 from penstock.session.options import ENDLESS
 
 SMALL = {"augment.crop": [32, 32], "train.batch": 4, "train.steps": 2, "train.device": "cpu"}
@@ -130,3 +132,25 @@ def test_a_run_keeps_what_was_given_and_where_the_rest_comes_from(packed, tmp_pa
     assert 'name = "adamw"  # given' in shown
     assert "decay_biases = false" in shown
     assert not any(line.startswith("momentum") for line in shown)
+
+
+def test_an_optimizer_is_a_value_too(packed, tmp_path):
+    """With its schedule: the same recipe as by names, kept as plain settings, and gone on with."""
+    small = {"model": "unet:test_resnet", "weights": "none", "crop": (32, 32), "batch": 2, "steps": 1, "device": "cpu"}
+    value = ps.AdamW(lr=0.002, schedule=ps.Step(step_size=1, gamma=0.5))
+    named = {
+        "optimizer": "adamw",
+        "optimizer.lr": 0.002,
+        "optimizer.schedule": {"name": "step", "step_size": 1, "gamma": 0.5},
+    }
+    one, other = (
+        ps.train(str(packed.folder), runs=tmp_path / name, name="r", **small, **given).path
+        for name, given in (("value", {"optimizer": value}), ("named", {"settings": named}))
+    )
+
+    assert (one / "recipe.toml").read_bytes() == (other / "recipe.toml").read_bytes()
+    assert weights(one) == weights(other)
+    assert json.loads((one / "settings.json").read_text())["given"]["optimizer.schedule.gamma"] == 0.5
+    again = ps.resume(one, optimizer=replace(value, lr=0.001), steps=2)
+    assert again.outcome.step == 2
+    assert load(one / "recipe.toml").optimizer == replace(value, lr=0.001)

@@ -65,6 +65,8 @@ def check_tree(kind: Any, tree: Mapping[str, Any], where: str, key: str = "") ->
     Raises:
         RecipeError: one is not, or does not.
     """
+    if found := member_named(kind, tree.get(NAME)):
+        _check_owned(kind, found, tree, where, key)
     for name, value in tree.items():
         owners = [each for each in sections(kind) if name in fields_of(each)]
         owner = owners[0] if owners else sections(kind)[0]

@@ -44,11 +44,12 @@ def check(recipe: Recipe, where: str) -> Recipe:
         raise _refused(at(where, "optimizer.warmup_steps"), expected, found, "Choose a number in this range")
     _check_losses(recipe, where)
     schedule = recipe.optimizer.schedule
-    if isinstance(schedule, MultiStep) and list(schedule.milestones) != sorted(set(schedule.milestones)):
+    steps = schedule.milestones if isinstance(schedule, MultiStep) else (0,)
+    if not steps or list(steps) != sorted(set(steps)):
         raise _refused(
             at(where, "optimizer.schedule.milestones"),
             "steps in ascending order",
-            str(list(schedule.milestones)),
+            str(list(steps)),
             "List the steps in ascending order",
         )
     return recipe

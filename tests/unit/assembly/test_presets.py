@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.assembly.presets import resolve
 from penstock.config import parse_settings
+from penstock.tasks import TASKS
 
 
 @pytest.mark.parametrize(
@@ -25,3 +27,10 @@ def test_settings_are_checked_beside_the_defaults_of_what_is_learnt(monkeypatch,
     found = resolving.resolve_settings({"data.path": "/nowhere", **parse_settings([*changes, setting])})
 
     assert attrgetter(key)(found.recipe) == float(setting.partition("=")[2])
+
+
+def test_the_defaults_of_a_task_follow_from_the_weights():
+    """Without pretrained ones the norms of a detector have no statistics to keep."""
+    found = [resolve(given, TASKS["detection"]).recipe.train.freeze_bn for given in ({}, {"model.weights": "none"})]
+
+    assert found == [True, False]

@@ -13,7 +13,7 @@ from support.errors import refused
 from penstock.assembly.presets import resolve
 from penstock.config import apply, as_settings, dump, load, settings_in
 from penstock.config.members import default_of, fields_of, kind_of, members, name_of
-from penstock.config.toml import changes, convert, over, value_of
+from penstock.config.toml import changes, check_given, convert, over, value_of
 from penstock.settings import Recipe
 from penstock.settings.optimizer import SGD, AdamW, CustomOptimizer, Muon, RMSprop
 from penstock.settings.schedules import Constant, Cosine, MultiStep, Poly, Step
@@ -59,6 +59,17 @@ def test_a_setting_of_another_member_cannot_be_said(union, member, name):
 
     refused(apply, Recipe(), settings, message=message)
     refused(apply, Recipe(), settings[::-1], message=message)
+
+
+def test_one_door_is_checked_before_anything_is_opened():
+    """Before PyTorch is imported: what is said together must go together, whatever another door says."""
+    message = (
+        "optimizer.momentum is a setting of sgd, rmsprop, muon or a custom one, but optimizer is adamw. Remove "
+        "optimizer.momentum, or choose optimizer=sgd."
+    )
+    refused(check_given, {"optimizer.momentum": 0.5, "optimizer": "adamw"}, message=message)
+    check_given({"optimizer.sgd_momentum": 0.5})
+    check_given({"optimizer.schedule.milestones": [3]})
 
 
 @pytest.mark.parametrize("union", UNIONS)
@@ -185,6 +196,8 @@ def test_what_differs_is_named_by_what_is_chosen_now():
          "optimizer.schedule.milestones."),
         (["optimizer.schedule=multistep", "optimizer.schedule.milestones=[5, 3]"], "optimizer.schedule.milestones: expected "
          "steps in ascending order, found [5, 3]. List the steps in ascending order."),
+        (["optimizer.schedule=multistep", "optimizer.schedule.milestones=[]"], "optimizer.schedule.milestones: expected "
+         "steps in ascending order, found []. List the steps in ascending order."),
         (["optimizer.gamma=0.1"], "optimizer.gamma: expected one of name, lr, weight_decay, decay_biases, schedule, "
          "warmup_steps, warmup_start_ratio, bias_lr_mult, norm_bias_lr_mult, head_lr_mult, head, momentum, found gamma. Did "
          "you mean optimizer.schedule.gamma?"),

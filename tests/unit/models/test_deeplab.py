@@ -162,6 +162,7 @@ def test_a_decoders_output_may_be_the_logits():
 
     assert isinstance(model.logits, nn.Identity)
     assert [type(layer) for layer in model.decoder.refine] == [nn.Conv2d]
+    assert model.decoder.refine(torch.zeros(1, model.decoder.refine[0].in_channels, 9, 7)).shape == (1, 5, 9, 7)
     assert (prediction.shape, bool(prediction.min() < 0)) == ((2, 5, 64, 64), True)
 
 

@@ -515,6 +515,12 @@ class TestOutlines:
 
         changed_coco(root, set_first)
 
+    def test_a_box_of_one_pixel_is_compared_too(self, tmp_path):
+        self.change(tmp_path, bbox=[1, 17, 1, 1])
+        assert words(tmp_path)[0].startswith(
+            "train2017/000000000000.jpg: expected the box and the outline of annotation 1"
+        )
+
     @pytest.mark.parametrize("task", ["detection", "segmentation", "instances"])
     def test_a_box_elsewhere_is_a_problem(self, tmp_path, task):
         self.change(tmp_path, bbox=[1, 17, 4, 4])

@@ -128,6 +128,17 @@ class TestMistakes:
             f"{modality + 1} of 2. Export it again."
         )
 
+    def test_a_modality_of_one_file_is_named_by_the_file(self, tmp_path):
+        arrays = [volume_scene(seed)[0].astype(np.float32) for seed in (1, 2)]
+        arrays[1][...] = np.nan
+        path = write_volume(tmp_path / "both.nii", nibabel.Nifti1Image(np.stack(arrays, axis=3), np.eye(4)))
+        with pytest.raises(ImageError) as caught:
+            read_volume([path])
+
+        assert str(caught.value) == (
+            "both.nii: expected a volume of numbers, found only NaN and infinity in modality 2 of 2. Export it again."
+        )
+
     def test_labels_without_a_volume_are_told_of(self, tmp_path):
         write_cases(tmp_path)
         for path in sorted(tmp_path.rglob("images/*"))[:1]:
