@@ -57,7 +57,7 @@ def build_classifier(name: str, classes: int, weights: str, channels: int = 3) -
     """A model that maps float (n, channels, h, w) to logits (n, classes).
 
     Args:
-        name: a backbone of timm, one of `CIFAR_NETWORKS`, or a place (`models.own`).
+        name: a backbone of timm, one of `CIFAR_NETWORKS`, or a place (`models.custom`).
         classes: the number of classes.
         weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of timm's format. The networks
             for CIFAR have none and begin at random.

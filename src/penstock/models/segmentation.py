@@ -101,7 +101,7 @@ def build_segmenter(
     """A model that maps float (n, channels, h, w) to logits (n, classes, h, w).
 
     Args:
-        name: `ARCHITECTURE:BACKBONE`, or a place (`models.own`).
+        name: `ARCHITECTURE:BACKBONE`, or a place (`models.custom`).
         classes: the number of classes.
         weights: of the backbone: "pretrained" (timm's), "none", or the path of a file of timm's format; or OWNER/NAME,
             of a whole network of segmentation_models.pytorch on the Hugging Face hub.

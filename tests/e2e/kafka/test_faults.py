@@ -161,8 +161,8 @@ def test_a_range_that_does_not_come_within_the_limit_is_an_error_with_a_name(clu
 def test_a_reader_that_is_forked_reads_on(cluster, filled):
     program = (
         "import os, sys\n"
-        "from penstock.sources.kafka import Address, KafkaLog, KafkaSource\n"
-        "source = KafkaSource(KafkaLog(Address(*sys.argv[1:3])), memory=0)\n"
+        "from penstock.sources.kafka import TopicAddress, KafkaLog, KafkaSource\n"
+        "source = KafkaSource(KafkaLog(TopicAddress(*sys.argv[1:3])), memory=0)\n"
         "name = source.snapshot().partitions[0].name\n"
         "read = lambda: [r.payload[:5] for r in source.read(name, 100, 164)]\n"
         "mine = read()\n"

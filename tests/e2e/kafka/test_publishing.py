@@ -149,14 +149,14 @@ class TestPublish:
         program = (
             "import os, signal, sys; from pathlib import Path\n"
             "from penstock.datasets import FolderDataset, publishing\n"
-            "from penstock.sources.kafka import Address\n"
-            "from penstock.sources.kafka.producer import Creation, Writer\n"
-            "send, left = Writer.send, [int(sys.argv[4])]\n"
+            "from penstock.sources.kafka import TopicAddress\n"
+            "from penstock.sources.kafka.producer import Creation, TopicWriter\n"
+            "send, left = TopicWriter.send, [int(sys.argv[4])]\n"
             "def dying(self, *a):\n"
             "    send(self, *a); self._producer.flush(0.05 if left[0] % 2 else 5); left[0] -= 1\n"
             "    if not left[0]: os.kill(os.getpid(), signal.SIGKILL)\n"
-            "Writer.send = dying\n"
-            "publishing.publish(FolderDataset.open(Path(sys.argv[1])), Address(*sys.argv[2:4]), 'train', Creation(3))\n"
+            "TopicWriter.send = dying\n"
+            "publishing.publish(FolderDataset.open(Path(sys.argv[1])), TopicAddress(*sys.argv[2:4]), 'train', Creation(3))\n"
         )
         for after in (2, 5, 1, 4):
             done = processes.run("-c", program, packed.folder, address.servers, address.topic, after)

@@ -46,8 +46,10 @@ def test_a_record_that_arrives_otherwise_than_it_was_sent_is_an_error(broker, pa
     from penstock.sources.kafka import TopicAddress
     from penstock.sources.kafka.producer import Creation
 
-    own = publishing.Writer.send
-    monkeypatch.setattr(publishing.Writer, "send", lambda self, payload, *rest: own(self, payload[:-1] + b"?", *rest))
+    own = publishing.TopicWriter.send
+    monkeypatch.setattr(
+        publishing.TopicWriter, "send", lambda self, payload, *rest: own(self, payload[:-1] + b"?", *rest)
+    )
     with pytest.raises(DatasetError, match="other records"):
         publish(packed, TopicAddress(broker.servers, f"bent-{uuid.uuid4().hex[:6]}"), "train", Creation(2))
 

@@ -62,9 +62,9 @@ def test_a_length_may_begin_as_compressed_files_do(tmp_path, length):
 def test_a_compressed_shard_may_be_as_large_as_is_said(tmp_path, monkeypatch, kind):
     path, content = tmp_path / "a.tfrecord", frame(bytes(100)) + frame(bytes(3))
     path.write_bytes(gzip.compress(content) if kind == "gzip" else zlib.compress(content))
-    monkeypatch.setattr(framing, "MOST_UNPACKED", len(content))
+    monkeypatch.setattr(framing, "MAX_UNPACKED", len(content))
     assert len(open_shard(path)) == 2
-    monkeypatch.setattr(framing, "MOST_UNPACKED", len(content) - 1)
+    monkeypatch.setattr(framing, "MAX_UNPACKED", len(content) - 1)
     with pytest.raises(CorruptRecord, match=r"expected at most 0 MiB in a compressed shard, .*, found more\. "):
         open_shard(path)
 
@@ -190,7 +190,7 @@ def test_runs_of_records_are_as_long_as_their_bytes_allow(tmp_path_factory, leng
 
 
 def test_what_is_no_tfrecord_is_not_unpacked(tmp_path, monkeypatch):
-    monkeypatch.setattr(framing, "MOST_UNPACKED", 0)
+    monkeypatch.setattr(framing, "MAX_UNPACKED", 0)
     path = tmp_path / "a.tfrecord"
     path.write_bytes(gzip.compress(bytes(1 << 20)))
     message = (
@@ -201,7 +201,7 @@ def test_what_is_no_tfrecord_is_not_unpacked(tmp_path, monkeypatch):
 
 
 def test_a_small_file_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(framing, "MOST_UNPACKED", 1 << 20)
+    monkeypatch.setattr(framing, "MAX_UNPACKED", 1 << 20)
     path = tmp_path / "a.tfrecord"
     path.write_bytes(gzip.compress(framing.frame(bytes(4 << 20))))
     with pytest.raises(CorruptRecord) as caught:
