@@ -139,6 +139,8 @@ class Node:
     def signal(self, number: int) -> None:
         assert self.process is not None
         self.process.send_signal(number)
+        if number == signal.SIGSTOP:  # takes effect when the process next runs; until then its threads go on answering
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def kill(self) -> None:
         self.signal(signal.SIGKILL)

@@ -59,6 +59,7 @@ def test_a_setting_of_another_member_cannot_be_said(union, member, name):
 
     refused(apply, Recipe(), settings, message=message)
     refused(apply, Recipe(), settings[::-1], message=message)
+    refused(apply, apply(Recipe(), chosen(union, member)), settings[:1], message=message)
 
 
 def test_one_door_is_checked_before_anything_is_opened():
