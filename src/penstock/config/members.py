@@ -66,9 +66,8 @@ def default_of(kind: type, name: str) -> Any:
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
-def kind_of(key: str) -> Any:
+def kind_of(key: str, kind: Any = Recipe) -> Any:
     """The type of a setting or a section, named as `section.key`; "" is the recipe's own; None where there is none."""
-    kind: Any = Recipe
     for name in filter(None, key.split(".")):
         owners = (each for each in sections(kind) if name in fields_of(each))
         kind = next((fields_of(each)[name] for each in owners), None)
@@ -112,18 +111,12 @@ def flat(settings: Mapping[str, Any], kind: Any = Recipe, prefix: str = "") -> d
     """
     found: dict[str, Any] = {}
     for key, value in settings.items():
-        inner = _kind_at(kind, key)
+        inner = kind_of(key, kind)
         plain = as_table(inner, value)
         if plain == {} and is_section(inner) and (prefix or "." in key):
             plain = as_table(inner, inner())
         found |= flat(plain, inner, f"{prefix}{key}.") if isinstance(plain, dict) else {f"{prefix}{key}": plain}
     return found
-
-
-def _kind_at(kind: Any, key: str) -> Any:
-    for name in key.split("."):
-        kind = next((fields_of(each)[name] for each in sections(kind) if name in fields_of(each)), None)
-    return kind
 
 
 def as_table(kind: Any, value: Any) -> Any:
