@@ -11,7 +11,8 @@ import numpy as np
 import simplejpeg
 from PIL import Image
 
-from penstock.datasets.layouts import cityscapes, voc
+from penstock.datasets.layouts import voc
+from penstock.extensions.datasets import cityscapes
 from penstock.records.example import encode
 from penstock.records.framing import frame
 

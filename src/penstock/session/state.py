@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
     from torch import nn
 
+_LIKE_PARAMETER = frozenset(("momentum_buffer", "exp_avg", "exp_avg_sq", "square_avg", "grad_avg"))
+"""Entries of an optimizer's state that have the shape of their parameter."""
+
 
 def write_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
     """Write tensors in the safetensors format, contiguous and on the CPU, and sync the file."""
@@ -75,10 +78,13 @@ def load_optimizer(
             expected = "the state of the optimizer, for parameters of the model"
             raise manifests.damaged(Path(where) / "optimizer.safetensors", expected, f"the tensor {name}")
         parameter = parameters[owner]
-        if tensor.shape != parameter.shape:  # a step counter
-            optimizer.state[parameter][entry] = tensor.clone()
-        else:
+        if tensor.shape == parameter.shape:
             optimizer.state[parameter][entry] = torch.empty_like(parameter).copy_(cut_like(tensor, parameter))
+        elif entry in _LIKE_PARAMETER:
+            expected = f"{name} of shape {tuple(parameter.shape)}, as the parameter is"
+            raise manifests.damaged(Path(where) / "optimizer.safetensors", expected, str(tuple(tensor.shape)))
+        else:  # a step counter
+            optimizer.state[parameter][entry] = tensor.clone()
     if isinstance(optimizer, torch.optim.RMSprop):  # which wants a buffer where there was no momentum before
         for group in optimizer.param_groups:
             for parameter in group["params"] if group["momentum"] else ():

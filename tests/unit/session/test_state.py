@@ -30,6 +30,26 @@ def test_weights_of_another_model_are_named():
     )
 
 
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.AdamW, torch.optim.RMSprop])
+def test_a_state_of_another_shape_is_named_before_the_first_step(kind):
+    model = nn.Linear(3, 2)
+    optimizer = kind(model.parameters(), lr=0.1, **({} if kind is torch.optim.AdamW else {"momentum": 0.9}))
+    model(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    tensors = state.optimizer_tensors(optimizer, model)
+    state.load_optimizer(optimizer, model, tensors, "runs/1/checkpoints/last")
+
+    shaped = [name for name, tensor in tensors.items() if name.startswith("weight/") and tensor.shape == (2, 3)]
+    assert shaped
+    for name in shaped:
+        with pytest.raises(CheckpointError) as caught:
+            state.load_optimizer(optimizer, model, tensors | {name: torch.ones(2, 4)}, "runs/1/checkpoints/last")
+        assert str(caught.value) == (
+            f"runs/1/checkpoints/last/optimizer.safetensors: expected {name} of shape (2, 3), as the parameter is, "
+            "found (2, 4). The checkpoint is damaged: use another one of the run."
+        )
+
+
 def test_what_is_written_is_read(tmp_path):
     tensors = {"a": torch.arange(6.0).view(2, 3).T, "b": torch.tensor(7)}
     state.write_tensors(tmp_path / "x.safetensors", tensors)

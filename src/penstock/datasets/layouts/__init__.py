@@ -1,6 +1,8 @@
-"""Raw data as people keep it and as it is published: one module per layout, each with `recognise(folder)`.
+"""Raw data as people keep it: one module per layout, each with `recognise(folder)`. The layouts of annotation tools and
+of published data sets are extensions.
 
-choosing.py     all of them by name, and which of those that fit is taken
+catalogue.py    all layouts by name, those of extensions too
+choosing.py     which of those that fit is taken
 recognition.py  the layout of a folder, or the error for one that has none
 layout_options.py what a user says of a folder, beside what lies in it
 adjusting.py    fewer images, other values, other sizes, written anew
@@ -13,11 +15,6 @@ patterns.py     labels in the names of files
 table.py        labels or boxes in a CSV file
 csv_files.py    the rows and columns of such files
 split_columns.py  which of their columns says the split
-camvid.py       CamVid as SegNet's authors give it
-cityscapes.py   Cityscapes, label ids to train ids
-ade20k.py       ADE20K's scene parsing benchmark
-pets.py         Oxford-IIIT Pet
-penn_fudan.py   Penn-Fudan
 voc.py          Pascal VOC: palette masks, and XML boxes
 coco.py         COCO JSON: boxes, masks and instances from polygons and run lengths
 coco_json.py    the structure of COCO's files
@@ -25,24 +22,12 @@ coco_shapes.py  the pixels and the box of an annotation of COCO
 coco_runs.py    COCO's run lengths: reading them, and painting pixels
 nifti.py        NIfTI volumes, as slices
 yolo.py         YOLO text files
-annotated.py    shapes that people drew, as boxes, masks, instances or classes; the next ones read them
+annotated.py    shapes that people drew, as boxes, masks, instances or classes
 shapes.py       polygons, boxes, ellipses and painted pixels
 fill.py         which pixels lie in an outline
-labelme.py      LabelMe JSON
-cvat.py         CVAT XML
-label_studio.py Label Studio JSON
-supervisely.py  Supervisely projects
-via.py          VGG Image Annotator JSON
-createml.py     Create ML JSON
-fiftyone.py     FiftyOne exports
-hugging_face.py metadata.jsonl of Hugging Face's imagefolder
-open_images.py  Open Images CSV
-cifar.py        CIFAR-10 and CIFAR-100 in their binary format
 tfrecords.py    TFRecords that others wrote
 tfrecord_files.py  their records one by one
-mnist.py        MNIST and its like in IDX files
 advice.py          what to say of a folder that has no layout that is known
-brush.py           pixels that were painted with Label Studio's brush
 columns.py         which columns of a CSV file hold what, where their names do not say it
 evidence.py        what the files themselves show
 foreign.py         formats of annotations that no layout reads

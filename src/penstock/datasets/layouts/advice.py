@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layouts import jsons, yolo
+from penstock.datasets.layouts.catalogue import layouts
 from penstock.datasets.layouts.csv_files import read_rows
 from penstock.errors import DatasetError
 from penstock.progress import counted
@@ -14,49 +15,6 @@ from penstock.progress import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-TREES: Final[dict[str, str]] = {
-    "masks": "images/train/a.jpg  masks/train/a.png  images/val/b.jpg  masks/val/b.png  classes.txt",
-    "numbered-masks": "images/a.tif  masks/a.tif, or a.tif  a_masks.tif, with a number for each object",
-    "named-masks": "train/a.jpg  train_masks/a_mask.png, or a.jpg  a_mask.png",
-    "folders": "train/cat/a.jpg  train/dog/b.jpg  val/cat/c.jpg, or cat/a.jpg  dog/b.jpg",
-    "mattes": "images/train/a.jpg  alphas/train/a.png",
-    "csv": "labels.csv (file,label,split)  images/a.jpg",
-    "run-lengths": "train.csv (ImageId,ClassId,EncodedPixels)  train_images/a.jpg",
-    "run-lengths-instances": "train.csv (ImageId,EncodedPixels)  train_images/a.jpg",
-    "yolo": "images/train/a.jpg  labels/train/a.txt  data.yaml",
-    "labelimg": "images/a.jpg  annotations/a.xml, or train/a.jpg  train/a.xml",
-    "voc": "JPEGImages/a.jpg  SegmentationClass/a.png  ImageSets/Segmentation/train.txt",
-    "voc-boxes": "JPEGImages/a.jpg  Annotations/a.xml  ImageSets/Main/train.txt",
-    "coco": "annotations/instances_train2017.json  train2017/a.jpg, or train/_annotations.coco.json  train/a.jpg",
-    "coco-classes": "annotations/labels_train.json  images/train/a.jpg",
-    "coco-instances": (
-        "annotations/instances_train2017.json  train2017/a.jpg, or train/_annotations.coco.json  train/a.jpg"
-    ),
-    "coco-masks": "annotations/instances_train2017.json  train2017/a.jpg, or train/_annotations.coco.json  train/a.jpg",
-    "cityscapes": "leftImg8bit/train/CITY/a_leftImg8bit.png  gtFine/train/CITY/a_gtFine_labelIds.png",
-    "ade20k": "images/training/a.jpg  annotations/training/a.png  objectInfo150.txt",
-    "camvid": "train/a.png  trainannot/a.png  val/b.png  valannot/b.png",
-    "oxford-pets": "images/a_1.jpg  annotations/trainval.txt  annotations/trimaps/a_1.png  annotations/xmls/a_1.xml",
-    "penn-fudan": "PNGImages/a.png  PedMasks/a_mask.png",
-    "cifar10": "data_batch_1.bin  test_batch.bin  batches.meta.txt",
-    "cifar100": "train.bin  test.bin  fine_label_names.txt",
-    "cifar100-coarse": "train.bin  test.bin  coarse_label_names.txt",
-    "mnist": "train-images-idx3-ubyte.gz  train-labels-idx1-ubyte.gz",
-    "nifti": "images/a_0000.nii.gz  labels/a.nii.gz, or CASE/CASE_t1.nii.gz  CASE/CASE_seg.nii.gz",
-    "nifti-volumes": "images/a_0000.nii.gz  labels/a.nii.gz, or imagesTr/  labelsTr/",
-    "labelme": "a.jpg  a.json, or images/a.jpg  annotations/a.json",
-    "cvat": "annotations.xml  images/a.jpg",
-    "label-studio": "export.json  images/a.jpg",
-    "supervisely": "meta.json  ds/img/a.jpg  ds/ann/a.jpg.json",
-    "via": "train/a.jpg  train/via_region_data.json, or via_project.json  a.jpg",
-    "createml": "train/a.jpg  train/_annotations.createml.json",
-    "fiftyone": "data/a.jpg  labels.json, or data/a.jpg  samples.json",
-    "hugging-face": "train/a.jpg  train/metadata.jsonl (file_name, and label or objects)",
-    "open-images": "train-annotations-bbox.csv  class-descriptions-boxable.csv  train/a.jpg",
-    "tfrecords": "train-00000-of-00010.tfrecord  labels.txt",
-}
-"""Files of every layout, as an example."""
 
 _HINTS: Final = {
     ".zip": "Unpack the archive, and name the folder in it",
@@ -71,10 +29,6 @@ _CONVERT: Final = "Convert the files to JPEG, PNG or TIFF"
 _ANNOTATIONS: Final = frozenset({".xml", ".txt", ".json", ".jsonl", ".csv", ".yaml", ".yml", ".md", ".pdf", ""})
 _MAX: Final = 3
 _KEYS: Final = 6  # of a JSON file, in a line
-_JSON: Final = (
-    "images, annotations, categories (coco); version, shapes, imagePath (labelme); regions, filename (via); "
-    "size, objects (supervisely); or a list with data, annotations (label-studio) or image, annotations (createml)"
-)
 
 
 def without_images(folder: Path) -> DatasetError | None:
@@ -95,7 +49,7 @@ def without_images(folder: Path) -> DatasetError | None:
 
 def tree_of(layout: str) -> str:
     """The files of a layout, as a sentence; nothing for a custom layout."""
-    return f" The layout {layout} has these files: {TREES[layout]}." if layout in TREES else ""
+    return f" The layout {layout} has these files: {known.tree}." if (known := layouts().get(layout)) else ""
 
 
 def nearest(folder: Path) -> str:
@@ -123,7 +77,8 @@ def _near(folder: Path) -> Iterator[str]:
         yield f"labelimg: {_places(ends['.xml'], 'XML file')}, {images}. Expected: {wanted}."
     if ends[".json"]:
         said = f"{_places(ends['.json'], 'JSON file')}, {images}. {first['.json'].name} holds {_keys(first['.json'])}"
-        yield f"{said}. Expected: {_JSON}."
+        keys = "; or ".join(f"{known.keys} ({name})" for name, known in layouts().items() if known.keys)
+        yield f"{said}. Expected: {keys}."
     if ".txt" in first and yolo.is_box(first[".txt"]):
         wanted = "text files in labels/ with the names of the images in images/"
         yield f"yolo: {_places(ends['.txt'], 'text file')}, {images}. Expected: {wanted}."

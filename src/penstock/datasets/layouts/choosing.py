@@ -1,41 +1,12 @@
-"""All layouts by name, and which of those that fit a folder is taken."""
+"""Which layout is taken of those that fit a folder."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from penstock.datasets.layouts import (
-    ade20k,
-    camvid,
-    cifar,
-    cityscapes,
-    coco,
-    createml,
-    cvat,
-    fiftyone,
-    folders,
-    hugging_face,
-    label_studio,
-    labelimg,
-    labelme,
-    masks,
-    mattes,
-    mnist,
-    named_masks,
-    nifti,
-    numbered,
-    open_images,
-    penn_fudan,
-    pets,
-    run_lengths,
-    supervisely,
-    table,
-    tfrecords,
-    via,
-    voc,
-    yolo,
-)
+from penstock.datasets.layouts import folders, numbered
+from penstock.datasets.layouts.catalogue import layouts
 from penstock.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -45,71 +16,15 @@ if TYPE_CHECKING:
     from penstock.datasets.layout import Layout
 
 
-class Recognise(Protocol):
-    """What a module of a layout gives: `recognise`."""
-
-    def __call__(self, folder: Path) -> Layout | None:
-        """The layout, or None where the folder has another one."""
-        ...
-
-
-LAYOUTS: Final[dict[str, Recognise]] = {
-    "cifar10": cifar.recognise_ten,
-    "cifar100": cifar.recognise_hundred,
-    "cifar100-coarse": cifar.recognise_coarse,
-    "mnist": mnist.recognise,
-    "cityscapes": cityscapes.recognise,
-    "ade20k": ade20k.recognise,
-    "camvid": camvid.recognise,
-    "oxford-pets": pets.recognise,
-    "penn-fudan": penn_fudan.recognise,
-    "voc": voc.recognise_masks,
-    "voc-boxes": voc.recognise_boxes,
-    "labelimg": labelimg.recognise,
-    "coco": coco.recognise_boxes,
-    "coco-classes": coco.recognise_classes,
-    "coco-masks": coco.recognise_masks,
-    "coco-instances": coco.recognise_instances,
-    "cvat": cvat.recognise,
-    "supervisely": supervisely.recognise,
-    "label-studio": label_studio.recognise,
-    "createml": createml.recognise,
-    "via": via.recognise,
-    "fiftyone": fiftyone.recognise,
-    "hugging-face": hugging_face.recognise,
-    "open-images": open_images.recognise,
-    "nifti": nifti.recognise,
-    "nifti-volumes": nifti.recognise_volumes,
-    "yolo": yolo.recognise,
-    "tfrecords": tfrecords.recognise,
-    "run-lengths": run_lengths.recognise,
-    "run-lengths-instances": run_lengths.recognise_instances,
-    "csv": table.recognise,
-    "labelme": labelme.recognise,
-    "mattes": mattes.recognise,
-    "numbered-masks": numbered.recognise,
-    "masks": masks.recognise,
-    "named-masks": named_masks.recognise,
-    "folders": folders.recognise,
-}
-"""Every layout by its name, the more telling ones first."""
-
-_AS_PUBLISHED: Final = frozenset(
-    {"cifar10", "cifar100", "mnist", "cityscapes", "ade20k", "camvid", "oxford-pets", "penn-fudan", "voc", "voc-boxes"}
-)
-"""Layouts of one data set, which are never taken for others."""
-_LAST_RESORTS: Final = frozenset({"folders", "cifar100-coarse"})
-"""Layouts that fit many folders, or the same ones as others do: not named where another one fits."""
-
-
 _ON_EVIDENCE: Final = {"numbered-masks": numbered.is_evident}
 """Layouts that others fit as well: taken where the files show it, or where a task is named that no other one has."""
 
 
 def named(folder: Path, name: str, task: str) -> Layout | None:
     """The layout of a name; None where the folder has another one, or it is for another task."""
-    found = LAYOUTS[name](folder)
-    if found is not None and name in _LAST_RESORTS:  # which the user has confirmed
+    known = layouts()[name]
+    found = known.recognise(folder)
+    if found is not None and known.rank == "last":  # which the user has confirmed
         found = replace(found, problems=tuple(each for each in found.problems if each.kind not in folders.DOUBTS))
     return next((each for each in _ways(name, found) if task in {"", each.kind.name}), None)
 
@@ -145,9 +60,9 @@ def _kinds(pairs: list[tuple[str, Layout]]) -> set[str]:
 
 
 def _best(pairs: list[tuple[str, Layout]]) -> Layout:
-    """The layout that is taken of several, given with their names in the order of `LAYOUTS`."""
+    """The layout that is taken of several, given with their names in the order of `layouts`."""
     (first, taken), *rest = pairs
-    for _, each in () if first in _AS_PUBLISHED else rest:
+    for _, each in () if layouts()[first].rank == "published" else rest:
         taken = each if _explains_more(each, taken) else taken
     return taken
 
@@ -157,11 +72,11 @@ def _fitting(folder: Path) -> Iterator[tuple[str, Layout]]:
     said by the first one that reads it, so the later ones may fail.
     """
     first = True
-    for name, recognise_one in LAYOUTS.items():
-        if (not first and name in _LAST_RESORTS) or not _ON_EVIDENCE.get(name, _always)(folder):
+    for name, known in layouts().items():
+        if (not first and known.rank == "last") or not _ON_EVIDENCE.get(name, _always)(folder):
             continue
         try:
-            found = recognise_one(folder)
+            found = known.recognise(folder)
         except DatasetError:
             if first:
                 raise

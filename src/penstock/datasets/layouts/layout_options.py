@@ -14,7 +14,7 @@ class LayoutOptions:
     """What is said of a layout.
 
     Attributes:
-        layout: one of `LAYOUTS`, or the place FILE.py:NAME of a function of a folder; "" tells it from the folder.
+        layout: a name of `catalogue.layouts`, or the place FILE.py:NAME of a function of a folder; "" detects it.
         task: what it is to be packed for, where a folder can be more than one thing: the name of a kind of record; ""
             takes the first.
         pattern: a regular expression that finds `label`, and perhaps `split`, in the names of images.

@@ -23,7 +23,7 @@ from penstock.datasets.layouts import (
     unread,
 )
 from penstock.datasets.layouts.adjusting import adjusted
-from penstock.datasets.layouts.choosing import LAYOUTS
+from penstock.datasets.layouts.catalogue import layouts
 from penstock.datasets.layouts.patterns import PATTERN_TASK, by_pattern
 from penstock.errors import DatasetError
 from penstock.kinds import KINDS
@@ -201,10 +201,10 @@ def _found(folder: Path, how: LayoutOptions) -> Layout | None:
         return tfrecords.recognise_fields(folder, how.fields) or table.recognise(folder, how.fields)
     if place := custom.import_path_of(how.layout):
         return _custom(place, folder)
-    if how.layout and how.layout not in LAYOUTS:
+    if how.layout and how.layout not in layouts():
         raise DatasetError(
             f"--layout {how.layout}",
-            expected=f"FILE.py:NAME, or one of {', '.join(LAYOUTS)}",
+            expected=f"FILE.py:NAME, or one of {', '.join(layouts())}",
             found=how.layout,
             remedy="Choose one of them, or leave it out",
         )

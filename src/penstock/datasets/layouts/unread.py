@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from penstock.datasets.layout import Layout
 
 _COLUMNS: Final = 8  # in a sentence
-_READ: Final = frozenset({"Open Images", "Hugging Face imagefolder"})
-"""Layouts whose tables are known by their names; others say in their reasons which ones they read."""
 
 
 class _Table(NamedTuple):
@@ -43,7 +41,7 @@ def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Proble
     """
     doubtful = found.name == "one folder per class" and not confirmed
     said = " ".join(found.reasons)
-    for table in () if found.name in _READ else _tables(folder):
+    for table in _tables(folder):
         name = named(table.path, folder)
         if re.search(rf"(^|[\s/]){re.escape(table.path.name)}($|[\s,:])", said):
             continue

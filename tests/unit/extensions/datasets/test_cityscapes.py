@@ -6,7 +6,7 @@ from support.datasets import records
 from support.layouts import pack_miniature, words
 
 from penstock.datasets import inspect, pack
-from penstock.datasets.layouts import cityscapes
+from penstock.extensions.datasets import cityscapes
 from penstock.images import decode_mask
 from penstock.kinds import Labels
 from penstock.kinds.fields import decode_segmentation

@@ -13,10 +13,10 @@ import msgspec
 from penstock.datasets import listing
 from penstock.datasets.layouts import annotated, jsons, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
-from penstock.datasets.layouts.brush import painted
 from penstock.datasets.layouts.lookup import Images
 from penstock.datasets.layouts.shapes import Bitmap, Shape
 from penstock.errors import DatasetError
+from penstock.extensions.annotations.brush import painted
 from penstock.images.header import MAX_PIXELS
 from penstock.kinds.items import Problem, named
 from penstock.progress import counted

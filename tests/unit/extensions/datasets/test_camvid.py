@@ -3,7 +3,7 @@ from __future__ import annotations
 from support.layouts import pack_miniature
 
 from penstock.datasets import inspect
-from penstock.datasets.layouts import camvid
+from penstock.extensions.datasets import camvid
 from penstock.kinds import Labels
 
 

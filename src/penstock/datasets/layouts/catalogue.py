@@ -1,0 +1,127 @@
+"""Every layout by its name: those of the core, and those that extensions bring."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, get_args
+
+from penstock.extending import brought, loaded
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.datasets.layout import Layout
+
+Rank = Literal["published", "annotated", "arranged", "last"]
+
+
+class Recognise(Protocol):
+    """What a layout gives: a function of a folder."""
+
+    def __call__(self, folder: Path) -> Layout | None:
+        """The layout, or None where the folder has another one."""
+        ...
+
+
+@dataclass(frozen=True)
+class KnownLayout:
+    """A layout that has a name.
+
+    Attributes:
+        place: its `Recognise`, as `package.module:NAME`, which is imported when a folder is looked at.
+        tree: its files, as an example.
+        rank: when a folder is asked for it: first what its authors have published, which is never taken for another
+            layout; then what annotation tools write; then what people arrange; and last what fits many folders, which
+            is not named where another one fits.
+        keys: what its JSON file holds at the top, as a message says it; "" for files of another format.
+    """
+
+    place: str
+    tree: str
+    rank: Rank = "annotated"
+    keys: str = ""
+
+    @property
+    def recognise(self) -> Recognise:
+        """The function that recognises it."""
+        return cast("Recognise", loaded(self.place))
+
+
+_HOME: Final = "penstock.datasets.layouts"
+_COCO: Final = "annotations/instances_train2017.json  train2017/a.jpg, or train/_annotations.coco.json  train/a.jpg"
+_CORE: Final = {
+    "voc": KnownLayout(
+        f"{_HOME}.voc:recognise_masks",
+        "JPEGImages/a.jpg  SegmentationClass/a.png  ImageSets/Segmentation/train.txt",
+        rank="published",
+    ),
+    "voc-boxes": KnownLayout(
+        f"{_HOME}.voc:recognise_boxes",
+        "JPEGImages/a.jpg  Annotations/a.xml  ImageSets/Main/train.txt",
+        rank="published",
+    ),
+    "labelimg": KnownLayout(
+        f"{_HOME}.labelimg:recognise", "images/a.jpg  annotations/a.xml, or train/a.jpg  train/a.xml"
+    ),
+    "coco": KnownLayout(f"{_HOME}.coco:recognise_boxes", _COCO, keys="images, annotations, categories"),
+    "coco-classes": KnownLayout(f"{_HOME}.coco:recognise_classes", "annotations/labels_train.json  images/train/a.jpg"),
+    "coco-masks": KnownLayout(f"{_HOME}.coco:recognise_masks", _COCO),
+    "coco-instances": KnownLayout(f"{_HOME}.coco:recognise_instances", _COCO),
+    "nifti": KnownLayout(
+        f"{_HOME}.nifti:recognise",
+        "images/a_0000.nii.gz  labels/a.nii.gz, or CASE/CASE_t1.nii.gz  CASE/CASE_seg.nii.gz",
+        rank="arranged",
+    ),
+    "nifti-volumes": KnownLayout(
+        f"{_HOME}.nifti:recognise_volumes",
+        "images/a_0000.nii.gz  labels/a.nii.gz, or imagesTr/  labelsTr/",
+        rank="arranged",
+    ),
+    "yolo": KnownLayout(
+        f"{_HOME}.yolo:recognise", "images/train/a.jpg  labels/train/a.txt  data.yaml", rank="arranged"
+    ),
+    "tfrecords": KnownLayout(
+        f"{_HOME}.tfrecords:recognise", "train-00000-of-00010.tfrecord  labels.txt", rank="arranged"
+    ),
+    "run-lengths": KnownLayout(
+        f"{_HOME}.run_lengths:recognise",
+        "train.csv (ImageId,ClassId,EncodedPixels)  train_images/a.jpg",
+        rank="arranged",
+    ),
+    "run-lengths-instances": KnownLayout(
+        f"{_HOME}.run_lengths:recognise_instances",
+        "train.csv (ImageId,EncodedPixels)  train_images/a.jpg",
+        rank="arranged",
+    ),
+    "csv": KnownLayout(f"{_HOME}.table:recognise", "labels.csv (file,label,split)  images/a.jpg", rank="arranged"),
+    "mattes": KnownLayout(f"{_HOME}.mattes:recognise", "images/train/a.jpg  alphas/train/a.png", rank="arranged"),
+    "numbered-masks": KnownLayout(
+        f"{_HOME}.numbered:recognise",
+        "images/a.tif  masks/a.tif, or a.tif  a_masks.tif, with a number for each object",
+        rank="arranged",
+    ),
+    "masks": KnownLayout(
+        f"{_HOME}.masks:recognise",
+        "images/train/a.jpg  masks/train/a.png  images/val/b.jpg  masks/val/b.png  classes.txt",
+        rank="arranged",
+    ),
+    "named-masks": KnownLayout(
+        f"{_HOME}.named_masks:recognise",
+        "train/a.jpg  train_masks/a_mask.png, or a.jpg  a_mask.png",
+        rank="arranged",
+    ),
+    "folders": KnownLayout(
+        f"{_HOME}.folders:recognise",
+        "train/cat/a.jpg  train/dog/b.jpg  val/cat/c.jpg, or cat/a.jpg  dog/b.jpg",
+        rank="last",
+    ),
+}
+
+
+@functools.cache
+def layouts() -> dict[str, KnownLayout]:
+    """All layouts by name, by their ranks."""
+    known: dict[str, KnownLayout] = _CORE | brought("LAYOUTS")
+    ranks = get_args(Rank)
+    return dict(sorted(known.items(), key=lambda each: ranks.index(each[1].rank)))

@@ -1,0 +1,5 @@
+"""Extensions: what the core does without. Any of these folders can be removed, and everything else works as before.
+
+annotations/      what annotation tools write
+datasets/         data sets as their authors publish them
+"""
