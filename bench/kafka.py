@@ -22,8 +22,9 @@ from confluent_kafka import Producer  # noqa: E402
 
 from penstock.feed import Feed, Field  # noqa: E402
 from penstock.order import Plan, Shuffle  # noqa: E402
-from penstock.sources.kafka import TopicAddress, KafkaLog, KafkaSource  # noqa: E402
-from penstock.sources.kafka.producer import Creation, create  # noqa: E402
+from penstock.extensions.kafka import TopicAddress, KafkaLog, KafkaSource  # noqa: E402
+from penstock.datasets import Creation  # noqa: E402
+from penstock.extensions.kafka.producer import create  # noqa: E402
 from penstock.values import Cursor  # noqa: E402
 
 REPEATS, MANY = common.sized((3, 100_000), (1, 2000))

@@ -16,8 +16,9 @@ from typing import Any
 import common
 import kafka
 
-from penstock.sources.kafka import TopicAddress
-from penstock.sources.kafka.producer import Creation, TopicWriter, create
+from penstock.extensions.kafka import TopicAddress
+from penstock.datasets import Creation
+from penstock.extensions.kafka.producer import TopicWriter, create
 
 REPEATS = common.sized(3, 1)
 LENGTH, RECORDS = common.sized((100_000, 3000), (10_000, 50))

@@ -24,7 +24,7 @@ from penstock.feed.slots import WEIGHT, Slots, make_slot
 from penstock.order import Plan, Shuffle
 from penstock.settings import DataSettings, Model, Recipe, Train
 from penstock.assembly.experiment import open_experiment
-from penstock.sources.kafka import TopicAddress, KafkaLog, KafkaSource
+from penstock.extensions.kafka import TopicAddress, KafkaLog, KafkaSource
 from penstock.settings import Augment
 from penstock.values import Cursor
 

@@ -38,7 +38,7 @@ def penstock(passes, order):
     """The feed's threads over a topic, records being only counted."""
     from penstock.feed import Feed, Field
     from penstock.order import Plan
-    from penstock.sources.kafka import TopicAddress, KafkaLog, KafkaSource
+    from penstock.extensions.kafka import TopicAddress, KafkaLog, KafkaSource
 
     class Count:
         fields = {"size": Field((), "int64")}
@@ -60,7 +60,7 @@ def penstock(passes, order):
 def shuffled(order, size):
     """A shuffle from words: none, the one that a training would choose, or bytes of a block and blocks of a window."""
     from penstock.order import Shuffle
-    from penstock.sources.kafka import together
+    from penstock.extensions.kafka import together
 
     if order == "natural":
         return None

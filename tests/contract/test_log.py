@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 
 from penstock.errors import SourceError
-from penstock.sources.kafka import KafkaLog, TopicAddress
+from penstock.extensions.kafka import KafkaLog, TopicAddress
 
 
 def fetched(log, partition=0, start=0, stop=None):
@@ -221,7 +221,7 @@ class TestBroker:
 
     def test_many_questions_take_one_connection(self, broker, monkeypatch):
         """To connect takes several times as long as an answer."""
-        from penstock.sources.kafka import admin
+        from penstock.extensions.kafka import admin
 
         topic, made, real = broker.topic(), [], admin.connect
         monkeypatch.setattr(admin, "connect", lambda servers: made.append(servers) or real(servers))
@@ -236,7 +236,7 @@ class TestBroker:
 
     def test_one_that_had_no_prediction_is_not_asked_again(self, broker, monkeypatch):
         """It would go on waiting for a controller that is gone."""
-        from penstock.sources.kafka import admin, mistakes
+        from penstock.extensions.kafka import admin, mistakes
 
         topic, made, real = broker.topic(), [], admin.connect
         monkeypatch.setattr(admin, "connect", lambda servers: made.append(servers) or real(servers))
@@ -255,7 +255,7 @@ class TestBroker:
 
     def test_offsets_that_nobody_leads_are_asked_for_again(self, broker, monkeypatch):
         """While a leader is being elected, the answer may be no error, but the offset -1001."""
-        from penstock.sources.kafka import admin
+        from penstock.extensions.kafka import admin
 
         topic = broker.topic()
         topic.append(b"a", b"b")
@@ -292,7 +292,7 @@ class TestBroker:
             "import re, sys; from pathlib import Path\n"
             "from penstock.feed import Feed, Field\n"
             "from penstock.order import Plan, Shuffle\n"
-            "from penstock.sources.kafka import TopicAddress, KafkaLog, KafkaSource\n"
+            "from penstock.extensions.kafka import TopicAddress, KafkaLog, KafkaSource\n"
             "def peak(): return int(re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]) >> 10\n"
             "class Count:\n"
             "    fields = {'size': Field((), 'int64')}\n"

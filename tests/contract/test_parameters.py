@@ -257,7 +257,7 @@ class Doors:
         monkeypatch.setattr(training, "train", self._note_training)
         monkeypatch.setattr(training, "resume", self._note_training)
         monkeypatch.setattr(inference, "export_run", self._note_export)
-        for where in ("datasets.pull", "datasets.publish", "api.packing.fetch"):
+        for where in ("extensions.kafka.location.pull", "extensions.kafka.location.publish", "api.packing.fetch"):
             monkeypatch.setattr(f"penstock.{where}", self._note_progress)
 
     def _note_training(self, recipe, *given, **named):

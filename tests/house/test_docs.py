@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import re
 import tomllib
@@ -41,7 +42,10 @@ def code(text):
 @pytest.mark.parametrize("name", TEXTS)
 def test_python_and_toml_can_be_read(name):
     for block in blocks(TEXTS[name], "python"):
-        compile(block, name, "exec")
+        for node in ast.walk(ast.parse(block, name)):
+            if isinstance(node, ast.ImportFrom) and str(node.module).startswith("penstock"):
+                there = importlib.import_module(node.module)
+                assert [each.name for each in node.names if not hasattr(there, each.name)] == []
     for block in blocks(TEXTS[name], "toml"):
         tomllib.loads(block)
 

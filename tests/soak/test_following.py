@@ -23,11 +23,10 @@ from support.processes import Program, quiet
 from support.training import recipe, state
 
 from penstock import config as recipes
-from penstock.datasets import inspect, pack, scenes
-from penstock.datasets.publishing import publish
-from penstock.datasets.topic_format import ORIGIN
-from penstock.sources.kafka import KafkaLog, KafkaSource, TopicAddress
-from penstock.sources.kafka.producer import Creation
+from penstock.datasets import Creation, inspect, pack, scenes
+from penstock.extensions.kafka import KafkaLog, KafkaSource, TopicAddress
+from penstock.extensions.kafka.publishing import publish
+from penstock.extensions.kafka.topic_format import ORIGIN
 
 MINUTES = float(os.environ.get("PENSTOCK_SOAK_MINUTES", "20"))
 

@@ -19,9 +19,9 @@ from support.paths import TESTS
 from support.processes import quiet
 from support.training import state
 
-from penstock.datasets.publishing import publish
-from penstock.sources.kafka import TopicAddress
-from penstock.sources.kafka.producer import Creation
+from penstock.datasets import Creation
+from penstock.extensions.kafka import TopicAddress
+from penstock.extensions.kafka.publishing import publish
 
 KILLS = 50
 

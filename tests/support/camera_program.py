@@ -12,9 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from penstock.datasets import About, FolderDataset, Publisher
-from penstock.sources.kafka import TopicAddress
-from penstock.sources.kafka.producer import Creation
+from penstock.datasets import Creation, FolderDataset
+from penstock.extensions.kafka import About, Publisher, TopicAddress
 
 PARTITIONS = 3
 REMEMBERED = 2000

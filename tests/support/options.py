@@ -308,6 +308,8 @@ def replace_doors(monkeypatch, printed):
     monkeypatch.setattr(training, "_conclude", lambda *_: 0)
     monkeypatch.setattr("penstock.inference.export_run", export)
     monkeypatch.setattr(exporting, "_size", lambda _: 0)
-    monkeypatch.setattr("penstock.datasets.publish", publish)
-    monkeypatch.setattr("penstock.datasets.pull", pull)
-    monkeypatch.setattr("penstock.api.data.parse_range", lambda log, start, until: repr((start, until)))
+    monkeypatch.setattr("penstock.extensions.kafka.location.publish", publish)
+    monkeypatch.setattr("penstock.extensions.kafka.location.pull", pull)
+    monkeypatch.setattr(
+        "penstock.extensions.kafka.location.parse_range", lambda log, start, until: repr((start, until))
+    )

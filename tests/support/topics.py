@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import SourceError
-from penstock.sources.kafka import FakeLog
+from penstock.extensions.kafka import FakeLog
 
 
 def filled(partitions=2, records=50, holes=()):

@@ -9,7 +9,7 @@ import uuid
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from penstock.sources.kafka import FakeLog, KafkaLog, TopicAddress
+from penstock.extensions.kafka import FakeLog, KafkaLog, TopicAddress
 
 
 class FakeWorld:

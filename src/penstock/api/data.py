@@ -17,7 +17,6 @@ from penstock.custom import carried
 from penstock.errors import DatasetError, RecipeError
 from penstock.order import Plan
 from penstock.progress import counted, silent
-from penstock.sources.kafka import KafkaLog, TopicAddress, parse_range
 from penstock.values import Share
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ class Split:
                 self.dataset.path, expected="a packed folder", found="a topic", remedy="Get it with penstock pull"
             )
         creation = topics.creation(len(self.info.shards), partitions, replicas, retention, max_size, create=create)
-        return datasets.publish(dataset, TopicAddress.parse(topic), self.name, creation, progress=progress)
+        return datasets.stream_at(topic).publish(dataset, self.name, creation, progress=progress)
 
     @suggested
     def feed(
@@ -349,7 +348,7 @@ def pull(
             remedy="Pull the other splits by themselves, whole",
             message=f"--from and --until select records of the topic of train, but --split names {', '.join(splits)}.",
         )
-    address = TopicAddress.parse(topic)
-    dataset = datasets.TopicDataset(address, parse_range(KafkaLog(address), start, until))
-    pulled = datasets.pull(dataset, Path(output), splits, shard_bytes=shard_size << 20, progress=progress)
+    pulled = datasets.stream_at(topic).pull(
+        Path(output), splits, start=start, until=until, shard_bytes=shard_size << 20, progress=progress
+    )
     return Data(pulled, str(output))

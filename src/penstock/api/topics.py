@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from penstock.datasets.locations import Creation
 from penstock.errors import DatasetError
-from penstock.sources.kafka.producer import Creation
 
 _RECORD = 16  # MiB of the largest record
 

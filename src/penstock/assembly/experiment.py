@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from penstock.datasets.topics import TopicState
     from penstock.settings import DataSettings, Recipe
     from penstock.tasks import Task
 
@@ -222,7 +221,7 @@ def _padding(parts: Experiment) -> list[str]:
     return [f"note: the crop of {crop} is larger than every image ({largest} at most): {remedy}"]
 
 
-def open_dataset(data: DataSettings, known: TopicState | None = None) -> Dataset:
+def open_dataset(data: DataSettings, known: Mapping[str, Any] | None = None) -> Dataset:
     """A folder of shards, or a topic.
 
     Args:

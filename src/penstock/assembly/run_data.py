@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from penstock.datasets import About
 from penstock.datasets.description import Description, check_task
 from penstock.datasets.listing import is_plain
-from penstock.datasets.topics import TopicState
 from penstock.errors import RunError
 from penstock.order import Stage
 from penstock.values import Partition, Snapshot
@@ -31,21 +29,21 @@ class RunData:
     Attributes:
         content: names the dataset's classes and, of shards, its records.
         snapshots: by split.
-        known: what the first record of a topic said.
+        known: the `first_record` of a stream.
         stages: of a training that follows a topic: its snapshots, one after the other.
         described: the dataset without its shards: all that predictions need of it.
     """
 
     content: str
     snapshots: Mapping[str, Snapshot] = field(default_factory=dict)
-    known: TopicState | None = None
+    known: Mapping[str, Any] | None = None
     stages: tuple[Stage, ...] = ()
     described: Description | None = None
 
     def as_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
         named = {split: _plain(snapshot) for split, snapshot in self.snapshots.items()}
-        known = {"known": {**asdict(self.known.about), "records": self.known.records}} if self.known else {}
+        known = {"known": dict(self.known)} if self.known else {}
         stages = {"stages": plain_stages(self.stages)} if self.stages else {}
         described = {"described": self.described.as_json()} if self.described else {}
         return {"content": self.content, "snapshots": named, **known, **stages, **described}
@@ -79,11 +77,9 @@ def run_data_of(stored: Mapping[str, Any], where: str) -> RunData:
         if not all(is_plain(part) for split in snapshots for part in split.split("+")):
             raise ValueError(min(snapshots))  # noqa: TRY301 - named below
         stages = stages_of(stored["stages"]) if "stages" in stored else ()
-        known = dict(stored.get("known", {}))
-        records = known.pop("records", 0)
-        about = TopicState(msgspec.convert(known, About), records) if known else None
+        known = dict(stored["known"]) if "known" in stored else None
         described = msgspec.convert(stored["described"], Description) if "described" in stored else None
-        return RunData(str(stored["content"]), snapshots, about, stages, described)
+        return RunData(str(stored["content"]), snapshots, known, stages, described)
     except (TypeError, KeyError, AttributeError, IndexError, ValueError) as error:
         raise RunError(
             where,

@@ -12,12 +12,8 @@ packing.py        a sound inspection to shards
 description.py    dataset.json
 bounds.py         ranges of the numbers in it
 verification.py   reading every record back
-topic_format.py   what records in Kafka say of their dataset
-topics.py         a dataset in Kafka
-locations.py      what a URI leads to: a folder, or topics
-publishing.py     shards to topics
-pulling.py        topics to shards
-unpacking.py      shards or topics to a folder of images and labels
+locations.py      what a URI leads to: a folder, or a stream that an extension brings
+unpacking.py      shards or streams to a folder of images and labels
 download.py       published archives
 scenes.py         made-up images with exact masks, of any size and number
 class_lists.py    names of classes in a file beside the data
@@ -39,12 +35,8 @@ if TYPE_CHECKING:
     from penstock.datasets.inspection import Inspection, inspect
     from penstock.datasets.layout import Layout
     from penstock.datasets.layouts import LayoutOptions
-    from penstock.datasets.locations import Dataset, locate
+    from penstock.datasets.locations import Creation, Dataset, Published, Stream, locate, stream_at
     from penstock.datasets.packing import PackOptions, pack
-    from penstock.datasets.publishing import Published, Publisher, publish
-    from penstock.datasets.pulling import pull
-    from penstock.datasets.topic_format import About
-    from penstock.datasets.topics import TopicDataset
     from penstock.datasets.unpacking import Unpacked, unpack
     from penstock.datasets.verification import verify
 
@@ -55,19 +47,15 @@ __getattr__ = names_of(
         "penstock.datasets.inspection": ("Inspection", "inspect"),
         "penstock.datasets.layout": ("Layout",),
         "penstock.datasets.layouts": ("LayoutOptions",),
-        "penstock.datasets.locations": ("Dataset", "locate"),
+        "penstock.datasets.locations": ("Creation", "Dataset", "Published", "Stream", "locate", "stream_at"),
         "penstock.datasets.packing": ("PackOptions", "pack"),
-        "penstock.datasets.publishing": ("Published", "Publisher", "publish"),
-        "penstock.datasets.pulling": ("pull",),
-        "penstock.datasets.topic_format": ("About",),
-        "penstock.datasets.topics": ("TopicDataset",),
         "penstock.datasets.unpacking": ("Unpacked", "unpack"),
         "penstock.datasets.verification": ("verify",),
     },
 )
 
 __all__ = [
-    "About",
+    "Creation",
     "Dataset",
     "FolderDataset",
     "Inspection",
@@ -75,14 +63,12 @@ __all__ = [
     "LayoutOptions",
     "PackOptions",
     "Published",
-    "Publisher",
-    "TopicDataset",
+    "Stream",
     "Unpacked",
     "inspect",
     "locate",
     "pack",
-    "publish",
-    "pull",
+    "stream_at",
     "unpack",
     "verify",
 ]

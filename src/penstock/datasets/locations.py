@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from penstock.datasets.description import FolderDataset
-from penstock.datasets.topics import TopicDataset
-from penstock.errors import DatasetError
-from penstock.sources.kafka import KafkaLog, TopicAddress, is_topic, parse_range
+from penstock.errors import DatasetError, SourceError
+from penstock.extending import brought, loaded
 
 if TYPE_CHECKING:
     import os
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.datasets.description import Description, SplitInfo
-    from penstock.datasets.topics import TopicState
     from penstock.datasets.verification import Verdict
     from penstock.values import Snapshot
 
@@ -62,8 +62,8 @@ class Dataset(Protocol):
         ...
 
     @property
-    def first_record(self) -> TopicState | None:
-        """What the first record says, if nothing else describes the dataset."""
+    def first_record(self) -> Mapping[str, Any] | None:
+        """What the first record says, as JSON can hold it, if nothing else describes the dataset."""
         ...
 
     def occurrences(self, split: str) -> NDArray[np.bool_]:
@@ -136,13 +136,13 @@ class Location:
         """The place, counted from a folder."""
         return Location(str(folder / self.uri))
 
-    def open(self, start: str = "", until: str = "", known: TopicState | None = None) -> Dataset:
+    def open(self, start: str = "", until: str = "", known: Mapping[str, Any] | None = None) -> Dataset:
         """The dataset that is there.
 
         Args:
             start: where the part to train on begins, if it grows.
             until: where it ends.
-            known: what its first record said before.
+            known: the `first_record` of before, which may have been deleted since.
 
         Raises:
             DatasetError: there is none.
@@ -161,14 +161,46 @@ class Location:
         return 1, 1
 
 
-@dataclass(frozen=True)
-class TopicLocation(Location):
-    """Topics of a Kafka cluster: kafka://HOST:PORT/TOPIC."""
+@dataclass(frozen=True, slots=True)
+class Creation:
+    """How a stream is made.
+
+    Attributes:
+        partitions: how many.
+        replicas: of every partition; None is the cluster's default.
+        retention_hours: how long records are kept; None is for ever.
+        max_bytes: the largest record that is accepted.
+    """
+
+    partitions: int = 1
+    replicas: int | None = None
+    retention_hours: float | None = None
+    max_bytes: int = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What is in a stream once a split was published.
+
+    Attributes:
+        topic: its name.
+        records: in it.
+        sent: of them, this time.
+        about: what it does with records, in words.
+    """
+
+    topic: str
+    records: int
+    sent: int
+    about: str
+
+
+class Stream(Location, ABC):
+    """Records that more are added to, over the network; an extension brings it, as for topics of Kafka."""
 
     remote = True
     grows = True
     chooser = "topic"
-    defaults: ClassVar[Mapping[str, Any]] = {"data.block": 0}  # chosen by the size of its records
 
     @property
     def exists(self) -> bool:
@@ -184,17 +216,53 @@ class TopicLocation(Location):
         del folder
         return self
 
-    def open(self, start: str = "", until: str = "", known: TopicState | None = None) -> Dataset:
-        """The dataset that is there."""
-        return self._dataset(start, until, known)
+    @abstractmethod
+    def publish(
+        self, dataset: FolderDataset, split: str, creation: Creation | None, *, progress: Callable[[int, int], None]
+    ) -> Published:
+        """Send the records of a split, and read them back to compare.
 
-    def shuffle(self, split: str, start: str = "", until: str = "") -> tuple[int, int]:
-        """Block and window that are chosen by the size of its records."""
-        return self._dataset(start, until).shuffle(split)
+        Args:
+            dataset: a packed one.
+            split: one of the dataset's.
+            creation: how to make the stream if it is not there; None does not make it.
+            progress: called with the records that are acknowledged, and those in all.
+        """
 
-    def _dataset(self, start: str, until: str, known: TopicState | None = None) -> TopicDataset:
-        address = TopicAddress.parse(self.uri)
-        return TopicDataset(address, parse_range(KafkaLog(address), start, until), known)
+    @abstractmethod
+    def pull(
+        self,
+        output: Path,
+        splits: Sequence[str],
+        *,
+        start: str,
+        until: str,
+        shard_bytes: int,
+        progress: Callable[[int, int], None],
+    ) -> FolderDataset:
+        """Write the records of some splits to shards.
+
+        Args:
+            output: the folder to fill.
+            splits: those to write.
+            start: where the training split begins.
+            until: where it ends.
+            shard_bytes: about the size of a shard.
+            progress: called with the offsets that are read, and those in all.
+        """
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """Where datasets can be beside folders: an extension has one in its table `SCHEMES`, by the scheme of the URIs.
+
+    Attributes:
+        place: a class derived from `Stream`, as `package.module:NAME`.
+        form: of its URIs, as messages say it.
+    """
+
+    place: str
+    form: str
 
 
 def locate(uri: str | os.PathLike[str]) -> Location:
@@ -203,14 +271,38 @@ def locate(uri: str | os.PathLike[str]) -> Location:
     Raises:
         DatasetError: its scheme is not supported.
     """
-    if is_topic(uri):
-        return TopicLocation(str(uri))
+    if stream := _stream(str(uri)):
+        return stream
     scheme, separator, _ = str(uri).partition("://")
     if separator:
         raise DatasetError(
             str(uri),
-            expected="a folder, or kafka://HOST:PORT/TOPIC",
+            expected=", or ".join(["a folder", *_forms()]),
             found=f"the scheme {scheme}://, which is not supported",
             remedy="Copy the dataset to a folder",
         )
     return Location(str(uri))
+
+
+def stream_at(uri: str) -> Stream:
+    """The stream that a URI leads to.
+
+    Raises:
+        SourceError: it leads to none.
+    """
+    if stream := _stream(uri):
+        return stream
+    raise SourceError(
+        uri, expected=" or ".join(_forms()), found="another address", remedy="Write the address in this form"
+    )
+
+
+def _stream(uri: str) -> Stream | None:
+    """What an extension has for the scheme of a URI; `Path` takes one of its two slashes away."""
+    scheme = re.match(r"([a-z]+):/", uri)
+    entry = brought("SCHEMES").get(scheme[1]) if scheme else None
+    return cast("Stream", loaded(entry.place)(uri)) if entry else None
+
+
+def _forms() -> list[str]:
+    return [entry.form for entry in brought("SCHEMES").values()]

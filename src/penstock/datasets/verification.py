@@ -8,20 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.datasets.occurrences import digest_of, path_of
-from penstock.datasets.topic_format import DIGEST, digest
 from penstock.errors import CorruptRecord, PenstockError
 from penstock.images import single_threaded
 from penstock.progress import counted, silent
 from penstock.records import open_shard, read_all
-from penstock.values import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from penstock.datasets.description import FolderDataset, ShardInfo
-    from penstock.datasets.topics import TopicDataset
-    from penstock.sources.kafka import Message
+    from penstock.values import Record
 
 
 @dataclass(frozen=True)
@@ -55,48 +52,6 @@ def verify(
             pool.shutdown(cancel_futures=True)
             raise
     return Verdict(sound, tuple(faults))
-
-
-def verify_topics(
-    dataset: TopicDataset, splits: Sequence[str], *, progress: Callable[[int, int], None] = silent
-) -> Verdict:
-    """Read all records of some splits of a topic dataset, and compare each with its digest header where it has one."""
-    sound, holes, faults = 0, 0, []
-    snapshots = {split: dataset.source(split).snapshot() for split in splits}
-    total = sum(len(snapshot) for snapshot in snapshots.values())
-    for split, snapshot in snapshots.items():
-        for partition in snapshot.partitions:
-            there = 0
-            for message in dataset.source(split).messages(partition.name, partition.start, partition.stop):
-                if message.value is None:
-                    continue
-                there += 1
-                try:
-                    check_message(dataset, message, Record(f"{partition.name}#{message.offset}", message.value))
-                    sound += 1
-                except PenstockError as error:
-                    faults.append(str(error))
-                progress(sound + holes + len(faults), total)
-            holes += len(partition) - there
-    progress(total, total)
-    return Verdict(sound, tuple(faults), holes)
-
-
-def check_message(dataset: TopicDataset, message: Message, record: Record) -> None:
-    """Hold a record against its digest, then decode it whole.
-
-    Raises:
-        DataError: something is wrong with it.
-    """
-    stated = next((value for name, value in message.headers if name == DIGEST), None)
-    if stated is not None and stated != (found := digest(record.payload)):
-        raise CorruptRecord(
-            record.origin,
-            expected=f"a record with digest {stated.decode(errors='replace')}",
-            found=found.decode(),
-            remedy="Something changed the record after it was published: publish it again",
-        )
-    dataset.description.kind.check(record, dataset.description)
 
 
 def _shard(dataset: FolderDataset, shard: ShardInfo, stop: threading.Event) -> tuple[int, list[str]]:

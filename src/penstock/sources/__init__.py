@@ -1,7 +1,6 @@
 """Where records come from: one narrow seam, `Source`, and what stands behind it.
 
 files.py     TFRecord shards on local disk, by path or glob
-kafka/       topics
 memory.py    the fake: records in a list, with faults on demand
 waiting.py   how a source that waits learns that nobody wants what it reads any more
 base.py      the seam between Penstock and the places where records are kept

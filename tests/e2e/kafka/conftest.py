@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
-from penstock.datasets.publishing import publish
-from penstock.sources.kafka import TopicAddress
-from penstock.sources.kafka.producer import Creation
+from penstock.datasets import Creation
+from penstock.extensions.kafka import TopicAddress
+from penstock.extensions.kafka.publishing import publish
 
 
 @pytest.fixture(scope="module")

@@ -20,12 +20,11 @@ from support.proxy import Proxy
 from support.training import Stop, recipe, state
 from support.worlds import RealWorld
 
-from penstock.datasets import PackOptions, inspect, pack
-from penstock.datasets.publishing import publish
+from penstock.datasets import Creation, PackOptions, inspect, pack
 from penstock.errors import SourceError
+from penstock.extensions.kafka import KafkaLog, KafkaSource, TopicAddress
+from penstock.extensions.kafka.publishing import publish
 from penstock.session import Hook
-from penstock.sources.kafka import KafkaLog, KafkaSource, TopicAddress
-from penstock.sources.kafka.producer import Creation
 from penstock.training import resume, train
 
 pytestmark = pytest.mark.slow
@@ -161,7 +160,7 @@ def test_a_range_that_does_not_come_within_the_limit_is_an_error_with_a_name(clu
 def test_a_reader_that_is_forked_reads_on(cluster, filled):
     program = (
         "import os, sys\n"
-        "from penstock.sources.kafka import TopicAddress, KafkaLog, KafkaSource\n"
+        "from penstock.extensions.kafka import TopicAddress, KafkaLog, KafkaSource\n"
         "source = KafkaSource(KafkaLog(TopicAddress(*sys.argv[1:3])), memory=0)\n"
         "name = source.snapshot().partitions[0].name\n"
         "read = lambda: [r.payload[:5] for r in source.read(name, 100, 164)]\n"

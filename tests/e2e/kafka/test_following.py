@@ -19,8 +19,8 @@ from penstock import config as recipes
 from penstock.assembly import open_run
 from penstock.assembly.run_data import stages_of
 from penstock.cli.events import show
-from penstock.datasets import About
 from penstock.errors import PenstockError, RunError
+from penstock.extensions.kafka import About
 from penstock.session import Hook
 from penstock.settings import Follow
 from penstock.training import resume, train
@@ -151,7 +151,7 @@ def test_a_fixed_set_is_evaluated_between_snapshots(camera, images, tmp_path):
     source = camera(1)
     source.topic.world.create(f"{source.topic.log.name}.val", 1, {})
     held = dataclasses.replace(source.topic.log.address, topic=f"{source.topic.log.name}.val")
-    from penstock.sources.kafka.producer import TopicWriter
+    from penstock.extensions.kafka.producer import TopicWriter
 
     with TopicWriter(held) as writer:
         for payload in images[0][:3]:

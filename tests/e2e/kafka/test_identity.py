@@ -8,10 +8,9 @@ import pytest
 from support.training import recipe
 
 from penstock import config as recipes
-from penstock.datasets import About, TopicDataset
 from penstock.errors import SourceError
-from penstock.sources.kafka import FakeLog, KafkaSource, TopicAddress
-from penstock.sources.kafka.blocks import RecordRun
+from penstock.extensions.kafka import About, FakeLog, KafkaSource, TopicAddress, TopicDataset
+from penstock.extensions.kafka.blocks import RecordRun
 from penstock.sources.waiting import bound
 from penstock.training import train
 
@@ -141,7 +140,7 @@ class TestCompacted:
 
 
 def test_a_broker_that_is_away_after_a_read_is_waited_for_and_ctrl_c_is_heard(monkeypatch):
-    from penstock.sources.kafka import mistakes
+    from penstock.extensions.kafka import mistakes
 
     log = FakeLog("t")
     fill(FakeTopic(log), b"a")

@@ -9,11 +9,10 @@ import pytest
 from support import processes
 from support.commands import call
 
-from penstock.datasets import About, FolderDataset, Publisher, TopicDataset
-from penstock.datasets.publishing import publish
+from penstock.datasets import Creation, FolderDataset
 from penstock.errors import DatasetError
-from penstock.sources.kafka import TopicAddress
-from penstock.sources.kafka.producer import Creation
+from penstock.extensions.kafka import About, Publisher, TopicAddress, TopicDataset
+from penstock.extensions.kafka.publishing import publish
 
 pytestmark = pytest.mark.slow
 
@@ -148,9 +147,11 @@ class TestPublish:
         address = TopicAddress(broker.servers, f"killed-{uuid.uuid4().hex[:6]}")
         program = (
             "import os, signal, sys; from pathlib import Path\n"
-            "from penstock.datasets import FolderDataset, publishing\n"
-            "from penstock.sources.kafka import TopicAddress\n"
-            "from penstock.sources.kafka.producer import Creation, TopicWriter\n"
+            "from penstock.datasets import FolderDataset\n"
+            "from penstock.extensions.kafka import publishing\n"
+            "from penstock.extensions.kafka import TopicAddress\n"
+            "from penstock.datasets import Creation\n"
+            "from penstock.extensions.kafka.producer import TopicWriter\n"
             "send, left = TopicWriter.send, [int(sys.argv[4])]\n"
             "def dying(self, *a):\n"
             "    send(self, *a); self._producer.flush(0.05 if left[0] % 2 else 5); left[0] -= 1\n"

@@ -13,11 +13,12 @@ from support.commands import call
 from support.training import Stop, recipe
 
 from penstock.assembly import open_experiment
-from penstock.datasets.publishing import publish
-from penstock.datasets.topic_format import digest
+from penstock.datasets import Creation
 from penstock.errors import DatasetError, PenstockError
-from penstock.sources.kafka import TopicAddress
-from penstock.sources.kafka.producer import Creation, TopicWriter
+from penstock.extensions.kafka import TopicAddress
+from penstock.extensions.kafka.producer import TopicWriter
+from penstock.extensions.kafka.publishing import publish
+from penstock.extensions.kafka.topic_format import digest
 from penstock.training import resume, train
 
 pytestmark = pytest.mark.slow

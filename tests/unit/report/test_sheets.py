@@ -18,6 +18,7 @@ from support.watching import Given
 from penstock.assembly import open_experiment, open_run
 from penstock.config import apply, load
 from penstock.datasets import inspect, pack
+from penstock.extensions.kafka import FakeLog, KafkaSource
 from penstock.feed import Feed
 from penstock.images import decode_image, decode_mask, drawing
 from penstock.images.codecs import encode_png
@@ -26,7 +27,6 @@ from penstock.order import Plan
 from penstock.report import predictions_sheet, records_sheet, samples_sheet
 from penstock.settings import Augment, DataSettings, Regularize
 from penstock.settings.views import PadCrop
-from penstock.sources.kafka import FakeLog, KafkaSource
 from penstock.tasks import Classification
 from penstock.tasks.classification import ClassDrawing
 from penstock.tasks.segmentation import MaskDrawing

@@ -12,14 +12,13 @@ from support.training import recipe
 
 from penstock.assembly import Experiment
 from penstock.assembly.run_data import RunData, plain_stages, read_run_data, stages_of
-from penstock.datasets import About, TopicDataset
-from penstock.datasets.topics import TopicState
 from penstock.errors import ExpiredError, RecipeError, SourceError
+from penstock.extensions.kafka import About, FakeLog, Range, TopicAddress, TopicDataset, mistakes
+from penstock.extensions.kafka.dataset import TopicState
 from penstock.order import Stage
 from penstock.ranks import Ranks
 from penstock.runs import RunFolder
 from penstock.settings import Follow
-from penstock.sources.kafka import FakeLog, Range, TopicAddress, mistakes
 from penstock.training import train
 from penstock.training.streaming import Follower
 from penstock.values import Partition, Snapshot
@@ -76,10 +75,10 @@ def test_the_ids_of_the_raw_masks_travel_with_a_topic(tmp_path):
     log.append(b"x", 0, headers=[("penstock-dataset", about.encoded())])
     dataset = TopicDataset(TopicAddress("h", "t"), open_log=lambda _: log)
     folder = RunFolder.create(tmp_path, "run")
-    RunData("content", {}, TopicState(about, 1)).write(folder, "plan")
+    RunData("content", {}, dataset.first_record).write(folder, "plan")
 
     assert dataset.description.original == (7, 11)
-    assert read_run_data(folder).known == TopicState(about, 1)
+    assert TopicState.of(read_run_data(folder).known) == TopicState(about, 1)
 
 
 def test_a_partition_that_held_nothing_is_remembered(tmp_path):

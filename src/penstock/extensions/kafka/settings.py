@@ -71,11 +71,6 @@ class TopicAddress:
         return f"{SCHEME}{self.servers}/{self.topic}"
 
 
-def is_topic(place: str | os.PathLike[str]) -> bool:
-    """Whether a place is the URL of a topic."""
-    return os.fspath(place).startswith((SCHEME, "kafka:/"))
-
-
 def properties(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The user's settings for librdkafka: of the file, then of the variables, which win.
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from support.topics import filled, refused
 
 from penstock.errors import RecipeError, SourceError
+from penstock.extensions.kafka import FakeLog, KafkaLog, KafkaSource, Range, TopicAddress
 from penstock.feed import Feed, Field
 from penstock.order import Plan, Shuffle
-from penstock.sources.kafka import FakeLog, KafkaLog, KafkaSource, Range, TopicAddress
 from penstock.values import Cursor, Share
 
 

@@ -7,8 +7,8 @@ import pytest
 from support.topics import filled, refused
 
 from penstock.errors import SourceError
+from penstock.extensions.kafka import FakeLog, KafkaSource
 from penstock.sources import waiting
-from penstock.sources.kafka import FakeLog, KafkaSource
 
 
 class TestBlocks:

@@ -6,8 +6,8 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from penstock.sources.kafka import mistakes
-from penstock.sources.kafka.log import Extent, Message, Topic
+from penstock.extensions.kafka import mistakes
+from penstock.extensions.kafka.log import Extent, Message, Topic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from penstock.errors import ExpiredError, SourceError
-from penstock.sources.kafka import FakeLog, KafkaSource, Range, mistakes
+from penstock.extensions.kafka import FakeLog, KafkaSource, Range, mistakes
 from penstock.values import Partition, Snapshot
 
 

@@ -12,7 +12,7 @@ from penstock.sources import waiting
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from penstock.sources.kafka.log import Message
+    from penstock.extensions.kafka.log import Message
 
     Block = Mapping[int, Message]
 

@@ -6,40 +6,27 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
-from penstock.datasets.topic_format import ABOUT, DIGEST, ORIGIN, About, digest, topic_of
+from penstock.datasets.locations import Published
 from penstock.errors import DatasetError
+from penstock.extensions.kafka.client import KafkaLog
+from penstock.extensions.kafka.producer import OVERHEAD, TopicWriter, create
+from penstock.extensions.kafka.source import KafkaSource
+from penstock.extensions.kafka.topic_format import ABOUT, DIGEST, ORIGIN, About, digest, topic_of
 from penstock.progress import counted, silent
-from penstock.sources.kafka import KafkaLog, KafkaSource
-from penstock.sources.kafka.producer import OVERHEAD, Creation, TopicWriter, create
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from penstock.datasets.description import FolderDataset
-    from penstock.sources.kafka import Log, Message, Topic, TopicAddress
+    from penstock.datasets.locations import Creation
+    from penstock.extensions.kafka.log import Log, Message, Topic
+    from penstock.extensions.kafka.settings import TopicAddress
     from penstock.values import Record
 
 _SETTLED: Final = 0.5  # seconds in which nothing more may arrive of a publisher that was killed
 _MAX_LOOKS: Final = 20  # somebody else may write all the time
 _STEP: Final = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """What is in a topic now.
-
-    Attributes:
-        topic: its name.
-        records: in it.
-        sent: of them, this time.
-        about: what the topic does with records, in words.
-    """
-
-    topic: str
-    records: int
-    sent: int
-    about: str
 
 
 def publish(

@@ -10,10 +10,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from penstock.errors import AwayError, ExpiredError, SourceError
-from penstock.sources import waiting
-from penstock.sources.kafka import mistakes
-from penstock.sources.kafka.blocks import Blocks, RecordRun
-from penstock.sources.kafka.partitions import (
+from penstock.extensions.kafka import mistakes
+from penstock.extensions.kafka.blocks import Blocks, RecordRun
+from penstock.extensions.kafka.partitions import (
     compare,
     epoch_of,
     name_of,
@@ -24,13 +23,14 @@ from penstock.sources.kafka.partitions import (
     snapshot_of,
     taken,
 )
-from penstock.sources.kafka.ranges import Range
+from penstock.extensions.kafka.ranges import Range
+from penstock.sources import waiting
 from penstock.values import Partition, Record, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from penstock.sources.kafka.log import Extent, Log, Message, Topic
+    from penstock.extensions.kafka.log import Extent, Log, Message, Topic
 
 Response = TypeVar("Response")
 

@@ -2,15 +2,13 @@ from __future__ import annotations
 
 from support.topics import refused
 
-from penstock.sources.kafka import TopicAddress, is_topic, settings
+from penstock.extensions.kafka import TopicAddress, settings
 
 
 class TestAddress:
     def test_urls(self):
         assert TopicAddress.parse("kafka://a,b:1/t") == TopicAddress("a:9092,b:1", "t")
         assert str(TopicAddress.parse("kafka://a/t")) == "kafka://a:9092/t"
-        assert is_topic("kafka://a/t")
-        assert not is_topic("data")
 
     def test_others_are_refused_without_their_secrets(self):
         refused(

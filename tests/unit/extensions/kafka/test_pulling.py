@@ -3,9 +3,8 @@ from __future__ import annotations
 
 def test_what_is_pulled_from_a_topic_counts_as_what_was_packed(packed, tmp_path):
     """Pixels of every class, and those of the images that it occurs in, which class weights are made of."""
-    from penstock.datasets import About, TopicDataset
-    from penstock.datasets.pulling import pull
-    from penstock.sources.kafka import FakeLog, TopicAddress
+    from penstock.extensions.kafka import About, FakeLog, TopicAddress, TopicDataset
+    from penstock.extensions.kafka.pulling import pull
 
     log, split = FakeLog("t"), packed.description.splits["train"]
     about = [("penstock-dataset", About.of(packed.description, split).encoded())]

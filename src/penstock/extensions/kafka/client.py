@@ -12,15 +12,15 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.errors import AwayError
+from penstock.extensions.kafka import admin, mistakes, settings
+from penstock.extensions.kafka.library import librdkafka, opened
+from penstock.extensions.kafka.log import Message, Topic
 from penstock.sources import waiting
-from penstock.sources.kafka import admin, mistakes, settings
-from penstock.sources.kafka.library import librdkafka, opened
-from penstock.sources.kafka.log import Message, Topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from penstock.sources.kafka.settings import TopicAddress
+    from penstock.extensions.kafka.settings import TopicAddress
 
 _LOGGER: Final = logging.getLogger("penstock.kafka")
 _PATIENCE: Final = 0.1  # seconds that one call to librdkafka may wait

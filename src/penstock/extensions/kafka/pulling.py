@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from penstock.datasets.topics import TopicDataset
+    from penstock.extensions.kafka.dataset import TopicDataset
     from penstock.values import Partition, Record, Snapshot
 
 _FILE: Final = "provenance.json"

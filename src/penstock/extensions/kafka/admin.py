@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from penstock.sources.kafka import mistakes, settings
-from penstock.sources.kafka.library import librdkafka, opened
-from penstock.sources.kafka.log import Extent, Topic
+from penstock.extensions.kafka import mistakes, settings
+from penstock.extensions.kafka.library import librdkafka, opened
+from penstock.extensions.kafka.log import Extent, Topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.sources.kafka.settings import TopicAddress
+    from penstock.extensions.kafka.settings import TopicAddress
 
 Response = TypeVar("Response")
 

@@ -6,10 +6,11 @@ import re
 import msgspec
 import pytest
 
-from penstock.datasets import About, FolderDataset, publishing
+from penstock.datasets import FolderDataset
 from penstock.errors import DatasetError, SourceError
-from penstock.sources.kafka import FakeLog, TopicAddress
-from penstock.sources.kafka.ranges import parse_range
+from penstock.extensions.kafka import About, FakeLog, TopicAddress, publishing
+from penstock.extensions.kafka.dataset import TopicState
+from penstock.extensions.kafka.ranges import parse_range
 
 
 class TestTopics:
@@ -41,10 +42,9 @@ class TestTopics:
 def test_a_record_that_arrives_otherwise_than_it_was_sent_is_an_error(broker, packed, monkeypatch):
     import uuid
 
-    from penstock.datasets import publish, publishing
+    from penstock.datasets import Creation
     from penstock.errors import DatasetError
-    from penstock.sources.kafka import TopicAddress
-    from penstock.sources.kafka.producer import Creation
+    from penstock.extensions.kafka import TopicAddress, publish, publishing
 
     own = publishing.TopicWriter.send
     monkeypatch.setattr(
@@ -60,3 +60,14 @@ def test_a_topic_says_what_its_volumes_are():
     assert msgspec.json.decode(about.encoded(), type=About) == about
     assert b"slices" not in About("segmentation", ("a", "b")).encoded()
     assert b"original" not in About("segmentation", ("a", "b")).encoded()
+
+
+@pytest.mark.parametrize("first", [{"task": 7, "records": 1}, {"task": "matting", "classes": []}])
+def test_what_is_kept_of_a_first_record_is_checked(first):
+    with pytest.raises(DatasetError) as caught:
+        TopicState.of(first)
+
+    assert str(caught.value) == (
+        "data.json: expected what the first record of a topic says, found something else. Restore the file from a copy "
+        "of the run."
+    )

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
 
 from penstock.custom import import_path_of
 from penstock.datasets.class_lists import check_letters
 from penstock.datasets.description import Description, SplitInfo, check_task
-from penstock.datasets.topic_format import ABOUT, About, parsed, topic_of
-from penstock.datasets.verification import Verdict, verify_topics
 from penstock.errors import DatasetError, EmptySourceError, SourceError, UnknownSourceError
+from penstock.extensions.kafka.client import KafkaLog
+from penstock.extensions.kafka.mistakes import nothing
+from penstock.extensions.kafka.ranges import Range
+from penstock.extensions.kafka.source import KafkaSource, together
+from penstock.extensions.kafka.topic_format import ABOUT, About, parsed, topic_of
+from penstock.extensions.kafka.verification import verify_topics
 from penstock.progress import silent
-from penstock.sources.kafka import KafkaLog, KafkaSource, Range, TopicAddress, nothing, together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from penstock.sources.kafka import Log, Message
+    from penstock.datasets.verification import Verdict
+    from penstock.extensions.kafka.log import Log, Message
+    from penstock.extensions.kafka.settings import TopicAddress
     from penstock.values import Snapshot
 
 _LOOKED_AT: Final = 64  # offsets among which the first record must be, behind holes
@@ -35,6 +42,24 @@ class TopicState(NamedTuple):
 
     about: About
     records: int
+
+    @classmethod
+    def of(cls, first_record: Mapping[str, Any]) -> TopicState:
+        """What `TopicDataset.first_record` gave.
+
+        Raises:
+            DatasetError: it is something else.
+        """
+        try:
+            about = msgspec.convert({name: value for name, value in first_record.items() if name != "records"}, About)
+            return cls(about, int(first_record["records"]))
+        except (msgspec.ValidationError, KeyError, TypeError, ValueError):
+            raise DatasetError(
+                "data.json",
+                expected="what the first record of a topic says",
+                found="something else",
+                remedy="Restore the file from a copy of the run",
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -193,10 +218,10 @@ class TopicDataset:
         )
 
     @property
-    def first_record(self) -> TopicState | None:
+    def first_record(self) -> Mapping[str, Any] | None:
         """What the first record says: it may be deleted before the run is resumed."""
         split = self.description.splits["train"]
-        return TopicState(About.of(self.description, split), split.records)
+        return {**asdict(About.of(self.description, split)), "records": split.records}
 
     @cached_property
     def _sources(self) -> dict[str, KafkaSource]:

@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from penstock.errors import SourceError
-from penstock.sources.kafka import admin, settings
-from penstock.sources.kafka.library import librdkafka, opened
+from penstock.extensions.kafka import admin, settings
+from penstock.extensions.kafka.library import librdkafka, opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from penstock.sources.kafka.settings import TopicAddress
+    from penstock.datasets.locations import Creation
+    from penstock.extensions.kafka.settings import TopicAddress
 
 _PATIENCE: Final = 0.2  # seconds that one call to librdkafka may wait
 OVERHEAD: Final = 512  # bytes that a record's frame may add to key, headers and value
-
-
-@dataclass(frozen=True, slots=True)
-class Creation:
-    """How a topic is made.
-
-    Attributes:
-        partitions: how many.
-        replicas: of every partition; None is the cluster's default.
-        retention_hours: how long records are kept; None is for ever.
-        max_bytes: the largest record that is accepted.
-    """
-
-    partitions: int = 1
-    replicas: int | None = None
-    retention_hours: float | None = None
-    max_bytes: int = 16 << 20
 
 
 def create(address: TopicAddress, creation: Creation, seconds: float = 30.0) -> None:

@@ -11,7 +11,7 @@ from penstock.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.sources.kafka.log import Extent, Log
+    from penstock.extensions.kafka.log import Extent, Log
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.sources.kafka import mistakes
+from penstock.extensions.kafka import mistakes
 from penstock.values import Partition, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.sources.kafka.log import Extent, Topic
+    from penstock.extensions.kafka.log import Extent, Topic
 
 _NEAR: Final = 0.1  # fraction of what is held: what retention takes next
 

@@ -6,7 +6,7 @@ import json
 
 def test_what_is_said_of_a_dataset_in_a_topic_is_what_its_description_says(packed):
 
-    from penstock.datasets import About
+    from penstock.extensions.kafka import About
 
     described = dataclasses.replace(packed.description, original=(0, 5, 6), mapping=((21, 255), (5, 6)))
     described = dataclasses.replace(described, colors=((1, 2, 3), (4, 5, 6), (7, 8, 9)))
