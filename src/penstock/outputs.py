@@ -72,11 +72,6 @@ def remember(path: Path, command: str) -> None:
 def check_folder(folder: Path, command: str, *, own: bool) -> None:
     """Whether a command may fill a folder.
 
-    Args:
-        folder: there or not.
-        command: for the error.
-        own: whether what it holds is the command's.
-
     Raises:
         OutputError: it holds something else.
     """

@@ -35,9 +35,6 @@ class Advice(NamedTuple):
 def advise(resolved: Resolved) -> tuple[Advice, ...]:
     """The choices of a training, and where they come from.
 
-    Args:
-        resolved: the settings of the training.
-
     Raises:
         DatasetError: there is no such dataset.
         SourceError: the topic cannot be reached.

@@ -224,10 +224,6 @@ def _padding(parts: Experiment) -> list[str]:
 def open_dataset(data: DataSettings, known: Mapping[str, Any] | None = None) -> Dataset:
     """A folder of shards, or a topic.
 
-    Args:
-        data: where it is.
-        known: what the topic's first record said before.
-
     Raises:
         DatasetError: there is none.
         SourceError: the topic cannot be reached.

@@ -115,11 +115,6 @@ def as_resolved(recipe: Recipe) -> Resolved:
 def resolve(given: Settings, task: type[Task], where: str = "") -> Resolved:
     """The recipe of some settings, with all others filled in.
 
-    Args:
-        given: what somebody gave, named as `section.key`.
-        task: what is learnt.
-        where: where it was given, for errors.
-
     Raises:
         RecipeError: a setting is not known, or its value does not fit.
     """

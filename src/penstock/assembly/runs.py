@@ -75,10 +75,6 @@ def kept_recipe(recipe: Recipe, path: Path) -> Recipe:
 def open_run(path: Path, data: str = "") -> Experiment:
     """A run's recipe, with its dataset opened.
 
-    Args:
-        path: the run folder.
-        data: where the dataset is now; "" where it was.
-
     Raises:
         PenstockError: the folder is no run, or its dataset is not there or has changed.
     """

@@ -42,11 +42,6 @@ def trust(path: Path) -> None:
 def check_run(path: Path, named: Iterable[tuple[str, ImportPath]], recipe: Path) -> None:
     """Whether the custom parts that a run names may be imported: files of its code/, and installed objects.
 
-    Args:
-        path: the run folder.
-        named: the places, each with its setting.
-        recipe: the file that names them, for errors.
-
     Raises:
         RunError: code was changed, lies elsewhere, or nobody trusts it.
     """

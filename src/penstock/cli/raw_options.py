@@ -155,9 +155,6 @@ class RawArguments:
     def refuse_for_topic(self, *others: str) -> None:
         """A topic says by itself what lies in it.
 
-        Args:
-            others: further options that were given.
-
         Raises:
             DatasetError: options of a folder were given.
         """

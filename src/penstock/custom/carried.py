@@ -24,11 +24,6 @@ FOLDER: Final = "code"
 def keep(place: ImportPath, setting: str, folder: Path) -> ImportPath:
     """Copy the file of a place, and what it imports from beside it, into a folder, and trust them.
 
-    Args:
-        place: absolute, or of a module.
-        setting: that names it, for errors.
-        folder: of a run or a dataset.
-
     Returns:
         The place of the copy, counted from the folder.
 

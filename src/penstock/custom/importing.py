@@ -160,12 +160,6 @@ class _Folders(MetaPathFinder):
 def execute(sources: Sources, file: str, source: bytes, name: str) -> tuple[ModuleType, dict[str, bytes]]:
     """A file as a module.
 
-    Args:
-        sources: what it may import from beside it.
-        file: its path from their folder.
-        source: its bytes.
-        name: for `sys.modules`.
-
     Returns:
         The module; and what it imported from beside it, by its path from the folder.
 

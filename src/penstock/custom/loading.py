@@ -45,10 +45,6 @@ def admit(listed: Listed) -> None:
 def load(place: ImportPath, setting: str) -> Any:
     """The object at a place.
 
-    Args:
-        place: where it is.
-        setting: that names it, for errors.
-
     Raises:
         RecipeError: there is no such file or name, or running it fails; the error names file and line.
     """
@@ -69,11 +65,6 @@ def load(place: ImportPath, setting: str) -> Any:
 
 def load_admitted(folder: Path, place: ImportPath, setting: str) -> Any:
     """The object at a place of a folder whose code was checked.
-
-    Args:
-        folder: of the run or the dataset.
-        place: counted from the folder.
-        setting: as for `load`.
 
     Raises:
         RecipeError: as `load`, or nobody has checked the file.

@@ -157,13 +157,7 @@ def _note(kind: str, verb: str, pairs: list[tuple[InspectedItem, InspectedItem]]
 
 
 def sheet_of(pairs: Sequence[tuple[InspectedItem, InspectedItem]], folder: Path, count: int) -> Pixels:
-    """Pairs of raw images that look nearly alike, the one outside train on the left, with their names.
-
-    Args:
-        pairs: at least one, as `pairs_of` gives them.
-        folder: what was inspected.
-        count: pairs at most.
-    """
+    """Pairs of raw images that look nearly alike, the one outside train on the left, with their names."""
     tiles = []
     for pair in pairs[:count]:
         names = [named(each.item.image, folder) for each in pair]

@@ -65,14 +65,7 @@ class Findings:
 
     @classmethod
     def of(cls, folder: Path, labels: Labels, kind: Kind, channels: int) -> Findings:
-        """Those of a folder; none where there are none, or they cannot be read.
-
-        Args:
-            folder: what is inspected.
-            labels: what masks mean.
-            kind: of the records.
-            channels: of the images.
-        """
+        """Those of a folder; none where there are none, or they cannot be read."""
         if KINDS.get(kind.name) is not kind or not kind.remembers:  # another kind's code may change
             return cls(kind)
         way = (_code(), str(folder.resolve()), repr(labels), kind.name, channels)
@@ -83,12 +76,7 @@ class Findings:
         return cls(kind, path, known)
 
     def check(self, item: Item, read: Callable[[Item], InspectedItem]) -> InspectedItem:
-        """What was found of an item whose files are as they were, or what they show now.
-
-        Args:
-            item: the item.
-            read: reads and checks its files.
-        """
+        """What was found of an item whose files are as they were, or what they show now."""
         identity = _identity(item, self.kind) if self.path else ""  # before they are read, as they may change meanwhile
         if identity in self.known:
             self.found[identity] = self.known[identity]

@@ -34,14 +34,7 @@ def path_of(shard: Path) -> Path:
 
 
 def write_occurrences(shard: Path, items: Sequence[InspectedItem], kind: Kind, classes: int) -> None:
-    """Write which classes the records of a shard have, atomically.
-
-    Args:
-        shard: the shard's path.
-        items: what its records are made of, in their order.
-        kind: of the records.
-        classes: how many there are.
-    """
+    """Write which classes the records of a shard have, atomically."""
     present = np.array([kind.count([item], classes) for item in items], np.int64).reshape(len(items), classes) > 0
     made = io.BytesIO()
     np.save(made, np.packbits(present, axis=1), allow_pickle=False)

@@ -151,10 +151,6 @@ def _begin_journal(output: Path, names: set[str]) -> None:
 def refuse_others(output: Path, *, begun: bool = True) -> None:
     """Shards go into a folder of their own: a new one, or one that a pack has begun.
 
-    Args:
-        output: the folder.
-        begun: whether one that a pack has begun will do.
-
     Raises:
         DatasetError: the folder holds something else.
     """

@@ -29,10 +29,6 @@ def changed(feed: Feed, before: Mapping[str, Any]) -> list[str]:
     """The names of tensors that are not what they were when a fingerprint was taken; none where the record is gone, as
     where a topic has deleted it.
 
-    Args:
-        feed: reads the same position again.
-        before: of `fingerprint`.
-
     Raises:
         PenstockError: the record cannot be read any more.
     """

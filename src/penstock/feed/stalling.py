@@ -21,12 +21,7 @@ _POOL: Final = Path("concurrent/futures/thread.py").parts
 
 
 def stalled(origins: Sequence[str], seconds: float) -> StalledError:
-    """The error of a batch that has not come in time.
-
-    Args:
-        origins: of the records that are not there yet.
-        seconds: for which they were waited for.
-    """
+    """The error of a batch that has not come in time."""
     others = f" and {counted(len(origins) - 1, 'other record')}" if len(origins) > 1 else ""
     stacks = "".join(f"\n{stack}" for stack in stacks_of_threads())
     return StalledError(

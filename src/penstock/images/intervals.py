@@ -55,11 +55,6 @@ def block_size(data: bytes, info: ImageInfo) -> tuple[int, int]:
 def cut(data: bytes, info: ImageInfo, region: Region) -> RestartInterval | None:
     """A JPEG of a region and a margin of one block, which smooth upsampling of chroma looks at.
 
-    Args:
-        data: an encoded JPEG.
-        info: its header.
-        region: the pixels that are wanted, as stored.
-
     Returns:
         The part. None where the file has no intervals that make rectangles, where it hardly pays, or where the markers
         are not in order: then the file must be decoded from its top to be known to be sound.

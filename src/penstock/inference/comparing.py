@@ -63,13 +63,7 @@ def random_images(graph: Graph, size: Size, *, dynamic: bool) -> list[torch.Tens
 
 
 def compared(names: Sequence[str], found: Sequence[Arrays], expected: Sequence[Arrays]) -> Comparison:
-    """What a file gave for some images beside what the model gave.
-
-    Args:
-        names: of what they give.
-        found: by the file, for every batch of images.
-        expected: by the model.
-    """
+    """What a file gave for some images beside what the model gave."""
     if "boxes" in names:
         return _of_objects(found, expected)
     pairs = list(zip(found, expected, strict=True))

@@ -83,10 +83,6 @@ def check_style(task: Task, style: Style, *, original: bool, volumes: bool = Fal
 def check_output(output: Path, paths: Sequence[Path]) -> None:
     """Whether predictions may lie in a folder: their images would be taken for images to predict there, or for records.
 
-    Args:
-        output: the folder.
-        paths: of the images to predict: files and folders.
-
     Raises:
         RecipeError: it is one of those, or a run, or a packed dataset.
     """

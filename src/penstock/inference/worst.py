@@ -46,13 +46,7 @@ class Worst:
     _found: list[Bad] = field(default_factory=list, init=False)
 
     def look(self, outputs: Any, tensors: Tensors, positions: Sequence[int]) -> None:
-        """Look at the samples of a batch.
-
-        Args:
-            outputs: of the model, one for each.
-            tensors: of the samples, by name.
-            positions: of the samples in the plan.
-        """
+        """Look at the samples of a batch."""
         for row, position in enumerate(positions):
             part = {name: tensor[row : row + 1] for name, tensor in tensors.items()}
             self._found.append(Bad(*self._judged(outputs[row : row + 1], part, position)))

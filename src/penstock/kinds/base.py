@@ -132,14 +132,7 @@ class Kind(ABC):
 
     @abstractmethod
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
-        """An item whose image is sound, with what its label adds.
-
-        Args:
-            folder: what is inspected.
-            inspected: the item, and what its image showed.
-            image: its header.
-            labels: what masks mean.
-        """
+        """An item whose image is sound, with what its label adds."""
 
     def check_together(
         self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
@@ -166,15 +159,7 @@ class Kind(ABC):
 
     @abstractmethod
     def encode(self, inspected: InspectedItem, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
-        """The record of a sound item, with TensorFlow's keys.
-
-        Args:
-            inspected: the item, without problems.
-            image: its encoded image.
-            info: the image's header.
-            labels: with all classes.
-            folder: where the raw data is.
-        """
+        """The record of a sound item, with TensorFlow's keys."""
 
     @abstractmethod
     def check(self, record: Record, described: Described) -> None:

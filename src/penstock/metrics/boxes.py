@@ -73,10 +73,6 @@ class Boxes:
     def scores(self, names: Sequence[str], *, masks: bool = False) -> DetectionScores:
         """The scores of what was found; the same on any number of ranks, whatever the order of the images.
 
-        Args:
-            names: the classes.
-            masks: compare pixels instead of boxes.
-
         Raises:
             RecipeError: faster-coco-eval is not installed.
         """

@@ -48,11 +48,6 @@ NETWORKS: Final[Mapping[str, Mapping[str, str]]] = {
 def check_architecture(name: str, found: str, known: Mapping[str, str]) -> None:
     """Whether a network is one of those that a task has.
 
-    Args:
-        name: of the whole model.
-        found: the part of it that names an architecture.
-        known: the architectures of the task.
-
     Raises:
         RecipeError: it is not; the error says which task it is for, or suggests the nearest.
     """

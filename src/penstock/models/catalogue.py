@@ -70,10 +70,6 @@ def describe(name: str) -> Backbone:
 def lines(pattern: str, count: int) -> list[str]:
     """The architectures and backbones that a pattern fits, for people.
 
-    Args:
-        pattern: a name, or a pattern of names.
-        count: backbones at most.
-
     Raises:
         RecipeError: nothing is called so.
     """

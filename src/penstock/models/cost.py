@@ -30,12 +30,7 @@ class Cost:
 
 @torch.inference_mode()
 def cost_of(model: nn.Module, inputs: Any) -> Cost:
-    """The cost of a model in evaluation mode.
-
-    Args:
-        model: any.
-        inputs: what it takes, as a task gives it.
-    """
+    """The cost of a model in evaluation mode."""
     counter = FlopCounterMode(display=False)
     with counter:
         model(inputs)

@@ -42,10 +42,6 @@ def is_custom(name: str) -> bool:
 def build_custom(name: str, **offered: Any) -> nn.Module:
     """The network at a place.
 
-    Args:
-        name: the place.
-        offered: what it may be called with.
-
     Raises:
         RecipeError: there is none, it cannot be called so, or gives something else.
     """

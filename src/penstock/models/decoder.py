@@ -29,11 +29,7 @@ _OPTIONS: Final = ("encoder_depth", "encoder_output_stride", "encoder_output_ind
 
 
 def decoder_options(name: str) -> dict[str, Any]:
-    """The options of a network's decoder with their defaults; none where it has no such options.
-
-    Args:
-        name: of a model, of any task.
-    """
+    """The options of a network's decoder with their defaults; none where it has no such options."""
     network = _CLASSES.get(name.partition(":")[0])
     if network is None or is_custom(name):
         return {}

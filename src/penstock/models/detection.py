@@ -225,10 +225,6 @@ def _whole_floats(found: Any) -> Any:
 def parse_detector(name: str, known: Mapping[str, str] = DETECTORS) -> tuple[str, str]:
     """Architecture and backbone of a detector's name.
 
-    Args:
-        name: `ARCHITECTURE:BACKBONE`.
-        known: the architectures that may be named.
-
     Raises:
         RecipeError: one of them is unknown; the error suggests the nearest.
     """

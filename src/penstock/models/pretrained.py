@@ -142,11 +142,7 @@ def _cached(backbone: str) -> list[Path] | None:
 
 
 def is_cached(backbone: str) -> bool | None:
-    """Whether the pretrained weights of a backbone are in the hub's cache; None where they do not come from there.
-
-    Args:
-        backbone: as timm names it.
-    """
+    """Whether the pretrained weights of a backbone are in the hub's cache; None where they do not come from there."""
     cached = _cached(backbone)
     return None if cached is None else bool(cached)
 

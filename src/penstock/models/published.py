@@ -64,11 +64,6 @@ def options_of(repository: str) -> dict[str, Any]:
 def load_coco(model: nn.Module, architecture: str, backbone: str) -> Loaded:
     """Load torchvision's weights of COCO into a detector of ours.
 
-    Args:
-        model: a `Detector` with random weights.
-        architecture: of it.
-        backbone: of it.
-
     Raises:
         RecipeError: there are none for such a detector.
         WeightsError: they cannot be had.

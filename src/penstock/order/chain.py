@@ -216,12 +216,7 @@ def trimmed(snapshot: Snapshot, multiple: int) -> Snapshot:
 
 
 def seen(stages: Iterable[Stage], before: Iterable[Partition] = ()) -> tuple[Partition, ...]:
-    """What some stages have passed over, partition by partition, with the newest fingerprints.
-
-    Args:
-        stages: one after the other.
-        before: what was passed over before them.
-    """
+    """What some stages have passed over, partition by partition, with the newest fingerprints."""
     found = {partition.name: partition for partition in before}
     for stage in stages:
         for partition in stage.new.partitions:

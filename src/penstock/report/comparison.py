@@ -27,10 +27,6 @@ _LONGEST: Final = 200  # letters of a value
 def write_comparison(paths: Sequence[Path], output: Path) -> Path:
     """Write what tells some runs apart on a page, and give its path.
 
-    Args:
-        paths: at least two run folders.
-        output: the HTML file to write.
-
     Raises:
         OutputError: another file is there.
         RunError: there are fewer, or a file of one is missing or damaged.

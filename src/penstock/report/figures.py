@@ -40,11 +40,7 @@ class _Confused(NamedTuple):
 
 
 def figures(scores: dict[str, Any]) -> str:
-    """All figures that an evaluation's scores give.
-
-    Args:
-        scores: what `as_json` of a task's scores gives.
-    """
+    """All figures that an evaluation's scores give."""
     return class_bars(scores) + confusion(scores) + precision_recall(scores)
 
 

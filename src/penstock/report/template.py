@@ -40,13 +40,7 @@ table.events td {{ padding-right: 1em; vertical-align: top; overflow-wrap: anywh
 
 
 def page_of(title: str, summary: Mapping[str, str], sections: Iterable[str]) -> str:
-    """A page.
-
-    Args:
-        title: above it.
-        summary: lines of the head, by what they are about.
-        sections: HTML.
-    """
+    """A page."""
     listed = "".join(f"<dt>{html.escape(k)}</dt><dd>{html.escape(str(v))}</dd>" for k, v in summary.items())
     return _PAGE.format(
         title=html.escape(title),

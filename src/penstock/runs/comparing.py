@@ -109,9 +109,6 @@ def format_value(value: Any, length: int) -> str:
 def compare(paths: Sequence[Path]) -> RunComparison:
     """Compare runs by what their folders hold.
 
-    Args:
-        paths: at least two run folders.
-
     Raises:
         RunError: there are fewer, or a file of one is missing or damaged.
     """

@@ -33,10 +33,6 @@ class BestMetric:
     def value(self, scores: Scores, setting: str = "train.best_metric") -> float:
         """The score, so that a larger one is better.
 
-        Args:
-            scores: of an evaluation.
-            setting: that names the score, for errors.
-
         Raises:
             RecipeError: there is no score of that name.
         """

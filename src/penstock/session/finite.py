@@ -62,11 +62,6 @@ def explain(error: NonFiniteError, cause: Cause, left_out: int) -> None:
 def check_saved(tensors: Mapping[str, Mapping[str, torch.Tensor]], step: int, any_rank: Callable[[bool], bool]) -> None:
     """What is saved must be finite, on all ranks: a step may overflow although its loss and gradients do not.
 
-    Args:
-        tensors: by kind and name.
-        step: after which they are saved.
-        any_rank: whether a flag is set on any rank.
-
     Raises:
         NonFiniteError: one of them is not.
     """

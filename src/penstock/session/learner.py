@@ -156,14 +156,7 @@ class Learner:
         return Update(value, rate, size)
 
     def diagnose(self, task: Task, batch: Batch, step: int, rank: int) -> Cause:
-        """Undo a step that was not finite, whose gradients `backward` has just left, and find out where it began.
-
-        Args:
-            task: as it is after `step` finished steps.
-            batch: this rank's share.
-            step: finished steps.
-            rank: this one.
-        """
+        """Undo a step that was not finite, whose gradients `backward` has just left, and find out where it began."""
         self.undo.restore()
         self.seed(step, rank)
         try:
@@ -189,10 +182,6 @@ class Learner:
 
     def load(self, tensors: Mapping[str, Mapping[str, torch.Tensor]], where: str) -> None:
         """Put back what `tensors` gave.
-
-        Args:
-            tensors: of a checkpoint.
-            where: names the checkpoint in errors.
 
         Raises:
             CheckpointError: they are of another model.

@@ -152,10 +152,6 @@ class TrainingState:
     def check_position(self, batch: int, where: str) -> None:
         """A step leaves the data path at one position.
 
-        Args:
-            batch: samples of a global batch.
-            where: names the checkpoint.
-
         Raises:
             CheckpointError: the position is another one.
         """

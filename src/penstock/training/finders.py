@@ -163,10 +163,6 @@ def find_time(recipe: Recipe) -> TimeFound:
 def find_batch(recipe: Recipe, *, largest: int = LARGEST) -> BatchFound:
     """Train for two steps with batches of 2, 4, 8, ... images until one runs out of memory.
 
-    Args:
-        recipe: its batch is not used.
-        largest: images in a batch at most.
-
     Raises:
         RecipeError: the device is a CPU, whose memory other programs need too; or not even two images fit.
         PenstockError: the dataset or the weights cannot be had.

@@ -74,12 +74,6 @@ def note_changes(folder: RunFolder, now: dict[str, Any], events: Events, *, apar
 def note_session(folder: RunFolder, now: dict[str, Any], step: int, events: Events) -> None:
     """Keep command, versions and machine of a session that goes on with a run in environment.json, and say which
     versions and which code are not those of the session before.
-
-    Args:
-        folder: the run's.
-        now: of `runs.environment`, and of `promise`.
-        step: that it goes on from.
-        events: where changes are reported.
     """
     kept = folder.read_json("environment.json")
     with folder.reading("environment.json"):

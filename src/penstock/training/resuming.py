@@ -126,12 +126,6 @@ def has_checkpoint(folder: RunFolder) -> bool:
 def check_sample(folder: RunFolder, session: Session, events: Events, *, accept: bool) -> None:
     """Read a sample of the last batch again: data, code and decoders must give the same one.
 
-    Args:
-        folder: of the run.
-        session: restored from its checkpoint.
-        events: where changes are reported.
-        accept: whether to go on all the same.
-
     Raises:
         RunError: they do not.
     """

@@ -120,12 +120,7 @@ class FolderWriter(ABC):
         self.write("classes.txt", "".join(f"{name}\n" for name in self.classes))
 
     def name(self, image: LabelledImage, below: str = "") -> str:
-        """A name for an image's files, without suffix, that no other one has: never one that leaves the folder.
-
-        Args:
-            image: to be named.
-            below: a folder that the name need not repeat.
-        """
+        """A name for an image's files, without suffix, that no other one has: never one that leaves the folder."""
         parts = [_plain(part) for part in PurePosixPath(image.name).parts if part not in {"/", ".", ".."}]
         parts = [f"{part}_" if PurePosixPath(part).suffix.lower() in _FILES else part for part in parts[:-1]] + parts[
             -1:

@@ -50,16 +50,13 @@ class KnownLayout:
 
 _HOME: Final = "penstock.datasets.layouts"
 _COCO: Final = "annotations/instances_train2017.json  train2017/a.jpg, or train/_annotations.coco.json  train/a.jpg"
+_published, _arranged = (functools.partial(KnownLayout, rank=rank) for rank in ("published", "arranged"))
 _CORE: Final = {
-    "voc": KnownLayout(
-        f"{_HOME}.voc:recognise_masks",
-        "JPEGImages/a.jpg  SegmentationClass/a.png  ImageSets/Segmentation/train.txt",
-        rank="published",
+    "voc": _published(
+        f"{_HOME}.voc:recognise_masks", "JPEGImages/a.jpg  SegmentationClass/a.png  ImageSets/Segmentation/train.txt"
     ),
-    "voc-boxes": KnownLayout(
-        f"{_HOME}.voc:recognise_boxes",
-        "JPEGImages/a.jpg  Annotations/a.xml  ImageSets/Main/train.txt",
-        rank="published",
+    "voc-boxes": _published(
+        f"{_HOME}.voc:recognise_boxes", "JPEGImages/a.jpg  Annotations/a.xml  ImageSets/Main/train.txt"
     ),
     "labelimg": KnownLayout(
         f"{_HOME}.labelimg:recognise", "images/a.jpg  annotations/a.xml, or train/a.jpg  train/a.xml"
@@ -68,48 +65,33 @@ _CORE: Final = {
     "coco-classes": KnownLayout(f"{_HOME}.coco:recognise_classes", "annotations/labels_train.json  images/train/a.jpg"),
     "coco-masks": KnownLayout(f"{_HOME}.coco:recognise_masks", _COCO),
     "coco-instances": KnownLayout(f"{_HOME}.coco:recognise_instances", _COCO),
-    "nifti": KnownLayout(
+    "nifti": _arranged(
         f"{_HOME}.nifti:recognise",
         "images/a_0000.nii.gz  labels/a.nii.gz, or CASE/CASE_t1.nii.gz  CASE/CASE_seg.nii.gz",
-        rank="arranged",
     ),
-    "nifti-volumes": KnownLayout(
-        f"{_HOME}.nifti:recognise_volumes",
-        "images/a_0000.nii.gz  labels/a.nii.gz, or imagesTr/  labelsTr/",
-        rank="arranged",
+    "nifti-volumes": _arranged(
+        f"{_HOME}.nifti:recognise_volumes", "images/a_0000.nii.gz  labels/a.nii.gz, or imagesTr/  labelsTr/"
     ),
-    "yolo": KnownLayout(
-        f"{_HOME}.yolo:recognise", "images/train/a.jpg  labels/train/a.txt  data.yaml", rank="arranged"
+    "yolo": _arranged(f"{_HOME}.yolo:recognise", "images/train/a.jpg  labels/train/a.txt  data.yaml"),
+    "tfrecords": _arranged(f"{_HOME}.tfrecords:recognise", "train-00000-of-00010.tfrecord  labels.txt"),
+    "run-lengths": _arranged(
+        f"{_HOME}.run_lengths:recognise", "train.csv (ImageId,ClassId,EncodedPixels)  train_images/a.jpg"
     ),
-    "tfrecords": KnownLayout(
-        f"{_HOME}.tfrecords:recognise", "train-00000-of-00010.tfrecord  labels.txt", rank="arranged"
+    "run-lengths-instances": _arranged(
+        f"{_HOME}.run_lengths:recognise_instances", "train.csv (ImageId,EncodedPixels)  train_images/a.jpg"
     ),
-    "run-lengths": KnownLayout(
-        f"{_HOME}.run_lengths:recognise",
-        "train.csv (ImageId,ClassId,EncodedPixels)  train_images/a.jpg",
-        rank="arranged",
-    ),
-    "run-lengths-instances": KnownLayout(
-        f"{_HOME}.run_lengths:recognise_instances",
-        "train.csv (ImageId,EncodedPixels)  train_images/a.jpg",
-        rank="arranged",
-    ),
-    "csv": KnownLayout(f"{_HOME}.table:recognise", "labels.csv (file,label,split)  images/a.jpg", rank="arranged"),
-    "mattes": KnownLayout(f"{_HOME}.mattes:recognise", "images/train/a.jpg  alphas/train/a.png", rank="arranged"),
-    "numbered-masks": KnownLayout(
+    "csv": _arranged(f"{_HOME}.table:recognise", "labels.csv (file,label,split)  images/a.jpg"),
+    "mattes": _arranged(f"{_HOME}.mattes:recognise", "images/train/a.jpg  alphas/train/a.png"),
+    "numbered-masks": _arranged(
         f"{_HOME}.numbered:recognise",
         "images/a.tif  masks/a.tif, or a.tif  a_masks.tif, with a number for each object",
-        rank="arranged",
     ),
-    "masks": KnownLayout(
+    "masks": _arranged(
         f"{_HOME}.masks:recognise",
         "images/train/a.jpg  masks/train/a.png  images/val/b.jpg  masks/val/b.png  classes.txt",
-        rank="arranged",
     ),
-    "named-masks": KnownLayout(
-        f"{_HOME}.named_masks:recognise",
-        "train/a.jpg  train_masks/a_mask.png, or a.jpg  a_mask.png",
-        rank="arranged",
+    "named-masks": _arranged(
+        f"{_HOME}.named_masks:recognise", "train/a.jpg  train_masks/a_mask.png, or a.jpg  a_mask.png"
     ),
     "folders": KnownLayout(
         f"{_HOME}.folders:recognise",

@@ -152,12 +152,7 @@ _FORMATS: Final = (
 
 
 def refusal(folder: Path, found: Layout | None) -> DatasetError | None:
-    """The error for annotations of a format that no layout reads, beside data that has no layout or one by names alone.
-
-    Args:
-        folder: of the data.
-        found: its layout, if it has one.
-    """
+    """The error for annotations that no layout reads, beside data that has no layout or one by names alone."""
     if found is not None and found.items and found.name not in _BY_NAMES:
         return None
     likely = ((path, formats) for path in listing.files(folder) if (formats := _likely(folder, path)))

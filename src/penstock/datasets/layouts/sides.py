@@ -50,10 +50,6 @@ class _Look(NamedTuple):
 def problems(folder: Path, classes: Sequence[Path]) -> list[Problem]:
     """A problem for each folder whose images have the names of those of the first one, and show the same, have one
     channel or a cut-out where those have not; and for one of two folders whose images look like masks.
-
-    Args:
-        folder: of the data, for names.
-        classes: the folders taken for classes.
     """
     if not 1 < len(classes) <= _FOLDERS:
         return []

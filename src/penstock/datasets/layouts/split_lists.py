@@ -30,10 +30,6 @@ _MOSTLY: Final = 0.5  # of the lines of a list name an image
 def divide(folder: Path, found: Layout) -> Layout:
     """The layout with the splits of the lists that lie beside it; as it is where it has splits, or there are no lists.
 
-    Args:
-        folder: of the data.
-        found: the layout.
-
     Raises:
         DatasetError: a list is no text in UTF-8.
     """

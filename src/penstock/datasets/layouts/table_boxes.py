@@ -101,15 +101,7 @@ def boxless(folder: Path, path: Path, number: int, image: Path, cells: Mapping[s
 
 
 def undecided(folder: Path, path: Path, column: str, read: Edges, images: Mapping[int, Path]) -> list[Problem]:
-    """The problem of boxes that are read as corners, but would all lie inside their images as corners and sizes too.
-
-    Args:
-        folder: of the data.
-        path: of the table.
-        column: that holds the boxes.
-        read: the boxes, as corners.
-        images: by line.
-    """
+    """The problem of boxes that are read as corners, but would all lie inside their images as corners and sizes too."""
     sizes: dict[Path, tuple[float, float]] = {}
     for number, image in images.items():
         left, top, right, bottom = read.edges[number]

@@ -32,13 +32,7 @@ class _Table(NamedTuple):
 
 
 def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Problem]:
-    """A problem for each table that a layout of classes does not read, a note for each that another one does not.
-
-    Args:
-        folder: of the data.
-        found: its layout.
-        confirmed: whether the user has chosen the layout.
-    """
+    """A problem for each table that a layout of classes does not read, a note for each that another one does not."""
     doubtful = found.name == "one folder per class" and not confirmed
     said = " ".join(found.reasons)
     for table in _tables(folder):

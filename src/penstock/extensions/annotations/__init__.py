@@ -17,41 +17,32 @@ from typing import Final
 from penstock.datasets.layouts.catalogue import KnownLayout
 
 LAYOUTS: Final = {
-    "cvat": KnownLayout("penstock.extensions.annotations.cvat:recognise", "annotations.xml  images/a.jpg"),
+    "cvat": KnownLayout(f"{__name__}.cvat:recognise", "annotations.xml  images/a.jpg"),
     "supervisely": KnownLayout(
-        "penstock.extensions.annotations.supervisely:recognise",
-        "meta.json  ds/img/a.jpg  ds/ann/a.jpg.json",
-        keys="size, objects",
+        f"{__name__}.supervisely:recognise", "meta.json  ds/img/a.jpg  ds/ann/a.jpg.json", keys="size, objects"
     ),
     "label-studio": KnownLayout(
-        "penstock.extensions.annotations.label_studio:recognise",
-        "export.json  images/a.jpg",
-        keys="a list with data, annotations",
+        f"{__name__}.label_studio:recognise", "export.json  images/a.jpg", keys="a list with data, annotations"
     ),
     "createml": KnownLayout(
-        "penstock.extensions.annotations.createml:recognise",
+        f"{__name__}.createml:recognise",
         "train/a.jpg  train/_annotations.createml.json",
         keys="a list with image, annotations",
     ),
     "via": KnownLayout(
-        "penstock.extensions.annotations.via:recognise",
+        f"{__name__}.via:recognise",
         "train/a.jpg  train/via_region_data.json, or via_project.json  a.jpg",
         keys="regions, filename",
     ),
-    "fiftyone": KnownLayout(
-        "penstock.extensions.annotations.fiftyone:recognise",
-        "data/a.jpg  labels.json, or data/a.jpg  samples.json",
-    ),
+    "fiftyone": KnownLayout(f"{__name__}.fiftyone:recognise", "data/a.jpg  labels.json, or data/a.jpg  samples.json"),
     "hugging-face": KnownLayout(
-        "penstock.extensions.annotations.hugging_face:recognise",
-        "train/a.jpg  train/metadata.jsonl (file_name, and label or objects)",
+        f"{__name__}.hugging_face:recognise", "train/a.jpg  train/metadata.jsonl (file_name, and label or objects)"
     ),
     "open-images": KnownLayout(
-        "penstock.extensions.annotations.open_images:recognise",
-        "train-annotations-bbox.csv  class-descriptions-boxable.csv  train/a.jpg",
+        f"{__name__}.open_images:recognise", "train-annotations-bbox.csv  class-descriptions-boxable.csv  train/a.jpg"
     ),
     "labelme": KnownLayout(
-        "penstock.extensions.annotations.labelme:recognise",
+        f"{__name__}.labelme:recognise",
         "a.jpg  a.json, or images/a.jpg  annotations/a.json",
         keys="version, shapes, imagePath",
     ),

@@ -20,43 +20,21 @@ mistakes.py      the errors
 partitions.py    what the partitions of a snapshot say about the topic that they were taken of, and whether it is still
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.datasets.locations import Scheme
-from penstock.lazy import names_of
-
-if TYPE_CHECKING:
-    from penstock.extensions.kafka.client import KafkaLog
-    from penstock.extensions.kafka.dataset import TopicDataset
-    from penstock.extensions.kafka.fake import FakeLog
-    from penstock.extensions.kafka.log import Log, Message, Topic
-    from penstock.extensions.kafka.mistakes import nothing
-    from penstock.extensions.kafka.publishing import Publisher, publish
-    from penstock.extensions.kafka.pulling import pull
-    from penstock.extensions.kafka.ranges import Range, parse_range
-    from penstock.extensions.kafka.settings import TopicAddress
-    from penstock.extensions.kafka.source import KafkaSource, together
-    from penstock.extensions.kafka.topic_format import About
+from penstock.extensions.kafka.client import KafkaLog
+from penstock.extensions.kafka.dataset import TopicDataset
+from penstock.extensions.kafka.fake import FakeLog
+from penstock.extensions.kafka.publishing import Publisher, publish
+from penstock.extensions.kafka.pulling import pull
+from penstock.extensions.kafka.ranges import Range
+from penstock.extensions.kafka.settings import TopicAddress
+from penstock.extensions.kafka.source import KafkaSource, together
+from penstock.extensions.kafka.topic_format import About
 
 SCHEMES: Final = {"kafka": Scheme("penstock.extensions.kafka.location:TopicLocation", "kafka://HOST:PORT/TOPIC")}
 """The places of datasets that it brings, by the scheme of their URIs."""
-
-__getattr__ = names_of(
-    __name__,
-    {
-        "penstock.extensions.kafka.client": ("KafkaLog",),
-        "penstock.extensions.kafka.dataset": ("TopicDataset",),
-        "penstock.extensions.kafka.fake": ("FakeLog",),
-        "penstock.extensions.kafka.log": ("Log", "Message", "Topic"),
-        "penstock.extensions.kafka.mistakes": ("nothing",),
-        "penstock.extensions.kafka.publishing": ("Publisher", "publish"),
-        "penstock.extensions.kafka.pulling": ("pull",),
-        "penstock.extensions.kafka.ranges": ("Range", "parse_range"),
-        "penstock.extensions.kafka.settings": ("TopicAddress",),
-        "penstock.extensions.kafka.source": ("KafkaSource", "together"),
-        "penstock.extensions.kafka.topic_format": ("About",),
-    },
-)
 
 __all__ = [
     "SCHEMES",
@@ -64,15 +42,10 @@ __all__ = [
     "FakeLog",
     "KafkaLog",
     "KafkaSource",
-    "Log",
-    "Message",
     "Publisher",
     "Range",
-    "Topic",
     "TopicAddress",
     "TopicDataset",
-    "nothing",
-    "parse_range",
     "publish",
     "pull",
     "together",
