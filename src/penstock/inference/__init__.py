@@ -8,7 +8,6 @@ writing.py     predictions as files
 evaluation.py  the scores of a model on a split
 export.py      a model as one file for other programs
 comparing.py   how the predictions of such a file differ from those of the model
-coreml.py      Core ML models (.mlpackage) for Apple's devices, through coremltools, whose converter runs everywhere
 slices.py      slices of a volume with the labels that a model gives them, as one image
 worst.py       the samples of an evaluation that a model does worst on
 """

@@ -12,13 +12,14 @@ import tempfile
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import torch
 
 from penstock import outputs
 from penstock.errors import RecipeError, is_out_of_memory, not_installed, reason_of
-from penstock.inference import comparing, coreml
+from penstock.extending import brought, loaded
+from penstock.inference import comparing
 from penstock.tasks.abilities import required
 
 if TYPE_CHECKING:
@@ -29,10 +30,22 @@ if TYPE_CHECKING:
     from penstock.inference.model import TrainedModel
     from penstock.tasks import Exporter, Graph, Task
 
-SUFFIXES: Final = (".onnx", ".pt2", coreml.SUFFIX)
+_SUFFIXES: Final = (".onnx", ".pt2")
 _LARGEST: Final = 1 << 14  # side of an image in pixels
 _COMMAND: Final = "penstock export"
 _OPSET: Final = 17  # of graphs that are traced
+
+
+class Format(Protocol):
+    """A format that an extension brings, by the ending of the file in its table `EXPORTS`."""
+
+    def check(self, graph: Graph, path: Path, *, dynamic: bool) -> None:
+        """Raise a RecipeError unless a graph can be written."""
+        ...
+
+    def write(self, graph: Graph, path: Path, about: Mapping[str, Any]) -> None:
+        """Write a graph, with `about` in the file's metadata."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +59,8 @@ class Exported:
         outputs: the names of what it gives.
         input_note: what of an image to give it, as it was trained; in the file's metadata too.
         step: of the weights.
-        comparison: how its predictions on random images differ from the model's own; None of Core ML, which runs on
-            macOS alone.
+        comparison: how its predictions on random images differ from the model's own; None of formats that extensions
+            bring, such as Core ML, which runs on macOS alone.
     """
 
     path: Path
@@ -119,8 +132,8 @@ def export(
     about: dict[str, Any] = {"classes": list(task.classes), "input": input_note}
     if not (dynamic or graph.any_size):
         about |= {"height": size[0], "width": size[1]}
-    if path.suffix == coreml.SUFFIX:
-        coreml.write(graph, path, about)
+    if other := _brought(path):
+        other.write(graph, path, about)
         outputs.remember(path, _COMMAND)
         shape = tuple(map(str, graph.shape))
         return Exported(path, graph.dtype, shape, graph.outputs, input_note, comparison=None)
@@ -182,9 +195,10 @@ def _try(graph: Graph, images: torch.Tensor, size: Size) -> None:
 
 
 def _check(exporter: Exporter, path: Path, size: Size) -> None:
-    if path.suffix not in SUFFIXES:
+    known = [*_SUFFIXES, *brought("EXPORTS")]
+    if path.suffix not in known:
         raise RecipeError(
-            str(path), expected=f"a file that ends in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}",
+            str(path), expected=f"a file that ends in {', '.join(known[:-1])} or {known[-1]}",
             found=path.suffix or "no ending", remedy="Use .onnx for other programs, .pt2 for PyTorch",
         )  # fmt: skip
     if min(size) < 1:
@@ -202,8 +216,8 @@ def _check_graph(task: Task, graph: Graph, path: Path, *, dynamic: bool) -> None
             found=path.suffix,
             remedy="Use .onnx: other formats cannot hold graphs of any size",
         )
-    if path.suffix == coreml.SUFFIX:
-        _check_core_ml(graph, path, dynamic=dynamic)
+    if other := _brought(path):
+        other.check(graph, path, dynamic=dynamic)
     if dynamic and not (graph.multiple or graph.any_size):
         raise RecipeError(
             "--dynamic",
@@ -213,12 +227,10 @@ def _check_graph(task: Task, graph: Graph, path: Path, *, dynamic: bool) -> None
         )
 
 
-def _check_core_ml(graph: Graph, path: Path, *, dynamic: bool) -> None:
-    if dynamic:
-        raise RecipeError(
-            "--dynamic", expected="a file that ends in .onnx or .pt2", found=path.name, remedy="Remove --dynamic"
-        )
-    coreml.check(graph, path)
+def _brought(path: Path) -> Format | None:
+    """The format of an extension that a file has by its ending."""
+    place = brought("EXPORTS").get(path.suffix)
+    return cast("Format", loaded(place)()) if place else None
 
 
 @contextlib.contextmanager

@@ -115,6 +115,6 @@ def test_an_unknown_layout_is_refused(tmp_path):
         "--layout vok: expected FILE.py:NAME, or one of voc, voc-boxes, cifar10, cifar100, mnist, cityscapes, ade20k, "
         "camvid, oxford-pets, penn-fudan, labelimg, coco, coco-classes, coco-masks, coco-instances, cvat, supervisely, "
         "label-studio, createml, via, fiftyone, hugging-face, open-images, labelme, nifti, nifti-volumes, yolo, "
-        "tfrecords, run-lengths, run-lengths-instances, csv, mattes, numbered-masks, masks, named-masks, folders, "
+        "run-lengths, run-lengths-instances, csv, mattes, numbered-masks, masks, named-masks, tfrecords, folders, "
         "cifar100-coarse, found vok. Choose one of them, or leave it out."
     )

@@ -25,8 +25,6 @@ yolo.py         YOLO text files
 annotated.py    shapes that people drew, as boxes, masks, instances or classes
 shapes.py       polygons, boxes, ellipses and painted pixels
 fill.py         which pixels lie in an outline
-tfrecords.py    TFRecords that others wrote
-tfrecord_files.py  their records one by one
 advice.py          what to say of a folder that has no layout that is known
 columns.py         which columns of a CSV file hold what, where their names do not say it
 evidence.py        what the files themselves show

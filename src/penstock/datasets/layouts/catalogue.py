@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from penstock.extending import brought, loaded
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from penstock.datasets.layout import Layout
+    from penstock.errors import DatasetError
 
 Rank = Literal["published", "annotated", "arranged", "last"]
-
-
-class Recognise(Protocol):
-    """What a layout gives: a function of a folder."""
-
-    def __call__(self, folder: Path) -> Layout | None:
-        """The layout, or None where the folder has another one."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -29,23 +23,35 @@ class KnownLayout:
     """A layout that has a name.
 
     Attributes:
-        place: its `Recognise`, as `package.module:NAME`, which is imported when a folder is looked at.
+        place: a function of a folder, which gives its `Layout`, or None where the folder has another one. This and the
+            following functions are `package.module:NAME`, and imported when a folder is looked at.
         tree: its files, as an example.
         rank: when a folder is asked for it: first what its authors have published, which is never taken for another
             layout; then what annotation tools write; then what people arrange; and last what fits many folders, which
             is not named where another one fits.
         keys: what its JSON file holds at the top, as a message says it; "" for files of another format.
+        with_fields: a function of a folder and of fields or columns by what they hold, if the user may name them.
+        unread: a function of a folder, which gives the error for files of its format that do not say what they hold.
     """
 
     place: str
     tree: str
     rank: Rank = "annotated"
     keys: str = ""
+    with_fields: str = ""
+    unread: str = ""
 
-    @property
-    def recognise(self) -> Recognise:
-        """The function that recognises it."""
-        return cast("Recognise", loaded(self.place))
+    def recognise(self, folder: Path) -> Layout | None:
+        """The layout, or None where the folder has another one."""
+        return cast("Layout | None", loaded(self.place)(folder))
+
+    def recognise_fields(self, folder: Path, fields: Mapping[str, str]) -> Layout | None:
+        """The layout of files whose fields or columns the user names by what they hold; None where there are none."""
+        return cast("Layout | None", loaded(self.with_fields)(folder, fields)) if self.with_fields else None
+
+    def refusal(self, folder: Path) -> DatasetError | None:
+        """The error for files of its format that do not say what they hold; None where there are none."""
+        return cast("DatasetError | None", loaded(self.unread)(folder)) if self.unread else None
 
 
 _HOME: Final = "penstock.datasets.layouts"
@@ -73,14 +79,17 @@ _CORE: Final = {
         f"{_HOME}.nifti:recognise_volumes", "images/a_0000.nii.gz  labels/a.nii.gz, or imagesTr/  labelsTr/"
     ),
     "yolo": _arranged(f"{_HOME}.yolo:recognise", "images/train/a.jpg  labels/train/a.txt  data.yaml"),
-    "tfrecords": _arranged(f"{_HOME}.tfrecords:recognise", "train-00000-of-00010.tfrecord  labels.txt"),
     "run-lengths": _arranged(
         f"{_HOME}.run_lengths:recognise", "train.csv (ImageId,ClassId,EncodedPixels)  train_images/a.jpg"
     ),
     "run-lengths-instances": _arranged(
         f"{_HOME}.run_lengths:recognise_instances", "train.csv (ImageId,EncodedPixels)  train_images/a.jpg"
     ),
-    "csv": _arranged(f"{_HOME}.table:recognise", "labels.csv (file,label,split)  images/a.jpg"),
+    "csv": _arranged(
+        f"{_HOME}.table:recognise",
+        "labels.csv (file,label,split)  images/a.jpg",
+        with_fields=f"{_HOME}.table:recognise",
+    ),
     "mattes": _arranged(f"{_HOME}.mattes:recognise", "images/train/a.jpg  alphas/train/a.png"),
     "numbered-masks": _arranged(
         f"{_HOME}.numbered:recognise",

@@ -19,7 +19,6 @@ from penstock.datasets.layouts import (
     split_lists,
     table,
     table_boxes,
-    tfrecords,
     unread,
 )
 from penstock.datasets.layouts.adjusting import adjusted
@@ -198,7 +197,8 @@ def _found(folder: Path, how: LayoutOptions) -> Layout | None:
             )
         return masks.given(folder, how.images, how.masks)
     if how.fields:
-        return tfrecords.recognise_fields(folder, how.fields) or table.recognise(folder, how.fields)
+        found = (known.recognise_fields(folder, how.fields) for known in layouts().values())
+        return next(filter(None, found), None)
     if place := custom.import_path_of(how.layout):
         return _custom(place, folder)
     if how.layout and how.layout not in layouts():
@@ -239,8 +239,9 @@ def _of_another_task(folder: Path, task: str, found: Layout) -> DatasetError:
 def _unknown(folder: Path, how: LayoutOptions) -> DatasetError:
     if how.task and not how.layout and (other := _found(folder, replace(how, task=""))):
         return _of_another_task(folder, how.task, other)
-    if how.layout in ("", "tfrecords") and (fields := tfrecords.unknown_fields(folder)):
-        return fields
+    known = [layouts()[how.layout]] if how.layout in layouts() else [] if how.layout else layouts().values()
+    if refusal := next(filter(None, (each.refusal(folder) for each in known)), None):
+        return refusal
     if not how.layout and (unreadable := advice.without_images(folder)):
         return unreadable
     loose = any(listing.is_image(entry) for entry in folder.iterdir() if entry.is_file())

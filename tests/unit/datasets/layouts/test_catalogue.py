@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 from penstock.datasets.layouts.catalogue import layouts
+from penstock.extending import loaded
 
 
 def test_every_layout_has_a_function_and_its_files():
     for name, known in layouts().items():
-        assert callable(known.recognise), name
+        for place in filter(None, (known.place, known.with_fields, known.unread)):
+            assert callable(loaded(place)), name
         assert known.tree, name
 
 

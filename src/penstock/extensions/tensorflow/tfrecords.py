@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts.tfrecord_files import (
+from penstock.errors import DatasetError
+from penstock.extensions.tensorflow.tfrecord_files import (
     Entry,
     described,
     entries,
@@ -24,7 +25,6 @@ from penstock.datasets.layouts.tfrecord_files import (
     shards_in,
     values,
 )
-from penstock.errors import DatasetError
 from penstock.images import codecs
 from penstock.images.formats import stored_mask
 from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem

@@ -11,8 +11,8 @@ from support.datasets import records
 from support.layouts import pack_miniature
 
 from penstock.datasets import FolderDataset, LayoutOptions, inspect, pack
-from penstock.datasets.layouts import tfrecords
 from penstock.errors import CorruptRecord
+from penstock.extensions.tensorflow import tfrecords
 from penstock.images import decode_mask
 from penstock.kinds.fields import decode_detection, decode_segmentation
 from penstock.sources import FilesSource
