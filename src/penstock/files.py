@@ -11,6 +11,7 @@ import math
 import os
 import re
 import stat
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -183,10 +184,35 @@ def locked(folder: Path) -> Iterator[None]:
     """
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(handle)
         yield
     finally:
         os.close(handle)
+
+
+def _lock(handle: int) -> None:
+    """Lock a folder for this process alone; `is_locked` of another one holds it for the length of a system call."""
+    for pause in (0.01, 0.05, 0.0):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not pause:
+                raise
+            time.sleep(pause)
+        else:
+            return
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process of this machine is in the block of `locked`."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def sha256(path: Path) -> str:

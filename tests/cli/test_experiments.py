@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -28,7 +29,7 @@ def test_runs_are_listed(runs, capsys):
         0,
         "run          state     step     best                  model          data       time        note\n"
         "0001-a       finished  2/2      mean_iou 0.7500 at 2  unet:resnet18  /d/photos  1 min 21 s\n"
-        "0002-longer  open      1/5,000  mean_iou 0.2500 at 1  unet:resnet18  /d/photos  1 min 21 s\n"
+        "0002-longer  killed    1/5,000  mean_iou 0.2500 at 1  unet:resnet18  /d/photos  1 min 21 s\n"
         "0003-new     stopped   0/2                            unet:resnet18  /d/other   1 min 21 s  batch norm was frozen\n",
         "",
     )
@@ -40,8 +41,8 @@ def test_runs_have_tags(runs, capsys):
     said = f"{runs / '0003-new'}: no note; tags: augment, paper\n"
     assert call("note", runs / "0003-new", "--tag", "paper", "--tag", "augment", capsys=capsys) == (0, said, "")
     assert call("runs", "--match", "paper", capsys=capsys)[1] == (
-        "run       state    step  best  model          data      time        tags            note\n"
-        "0003-new  stopped  0/2         unet:resnet18  /d/other  1 min 21 s  augment, paper\n"
+        "run       state    step  model          data      time        tags\n"
+        "0003-new  stopped  0/2   unet:resnet18  /d/other  1 min 21 s  augment, paper\n"
     )
     call("note", runs / "0003-new", "good", "--untag", "paper", "--tag", "augment", capsys=capsys)
     assert "augment  good\n" in call("runs", capsys=capsys)[1]
@@ -82,7 +83,7 @@ def there(run):
 @pytest.mark.parametrize("answer", ["y", "n", "", None])
 def test_all_but_the_best_go_once_somebody_says_so(runs, capsys, monkeypatch, answer):
     checkpoints(runs / "0001-a", 1, 2, 3, best=2)
-    checkpoints(runs / "0002-longer", 1, 2, best=1)  # is open
+    checkpoints(runs / "0002-longer", 1, 2, best=1)  # was killed, and goes on with its last one
     checkpoints(runs / "0003-new", 2, best=2)  # has none to spare
     monkeypatch.setattr(sys.stdin, "isatty", lambda: answer is not None)
     asked = []
@@ -114,7 +115,7 @@ def test_no_question_is_asked_where_the_answer_is_given(runs, capsys):
     assert ps.Run(runs / "0001-a").prune() == spare > 501_000
     assert ps.Run(runs / "0001-a").prune() == 0
     assert call("prune", "--match", "new", capsys=capsys)[1] == (
-        "nothing to remove: no finished run in runs fits and has more than one checkpoint\n"
+        "nothing to remove: no run in runs that fits has a checkpoint to spare\n"
     )
 
 
@@ -124,6 +125,47 @@ def test_a_run_that_is_being_trained_keeps_its_checkpoints(runs, capsys):
         code, _, err = call("prune", "--yes", capsys=capsys)
     assert (code, len(there(runs / "0001-a"))) == (2, 4)
     assert "another process is training this run" in err
+    checkpoints(runs / "0002-longer", 1, 2, 3, best=1)
+    with RunFolder(runs / "0002-longer").locked():
+        call("prune", "--yes", "--match", "longer", capsys=capsys)
+        assert "0002-longer  running" in call("runs", capsys=capsys)[1]
+    assert len(there(runs / "0002-longer")) == 5
+
+
+def test_a_run_with_a_tag_keeps_its_checkpoints(runs, capsys):
+    checkpoints(runs / "0001-a", 1, 2, best=2)
+    ps.Run(runs / "0001-a").note(tag=["keep"])
+    assert call("prune", "--yes", capsys=capsys)[1] == "nothing to remove: no run in runs has a checkpoint to spare\n"
+    assert len(there(runs / "0001-a")) == 4
+
+
+def test_a_run_that_was_broken_off_keeps_its_best_and_its_last(runs, capsys):
+    checkpoints(runs / "0002-longer", 1, 2, 3, 4, best=2)
+    out = call("prune", "--yes", "--match", "longer", capsys=capsys)[1]
+    assert out.splitlines()[0] == "0002-longer: 2 checkpoints, 1.0 MB; step-00000002 and step-00000004 stay"
+    assert there(runs / "0002-longer") == ["best", "last", "step-00000002", "step-00000004"]
+    assert (runs / "0002-longer/checkpoints/last").resolve().name == "step-00000004"
+
+
+def test_runs_are_given_to_other_programs(runs, capsys):
+    found = json.loads(call("runs", "--json", capsys=capsys)[1])
+    assert [(run["name"], run["state"], run["best"]) for run in found] == [
+        ("0001-a", "finished", 0.75),
+        ("0002-longer", "killed", 0.25),
+        ("0003-new", "stopped", None),
+    ]
+    compared = json.loads(call("compare", runs / "0001-a", runs / "0003-new", "--json", capsys=capsys)[1])
+    assert compared["data"] == {"path": ["/d/photos", "/d/other"]}
+    assert compared["cautions"] == ["1 of 2 runs were never evaluated."]
+
+
+def test_why_a_run_ended_is_listed(runs, capsys):
+    with (runs / "0003-new/events.jsonl").open("a") as log:
+        log.write('{"event": "failed", "reason": "the loss is not finite"}\n')
+    (runs / "0001-a/recipe.toml").write_text("")
+    lines = call("runs", capsys=capsys)[1].splitlines()
+    assert "0003-new     failed: the loss is not finite" in lines[3]
+    assert lines[1] == "0001-a       damaged: recipe.toml: expected what Penstock wrote, ..."
 
 
 def test_a_run_without_a_best_one_keeps_its_last(runs):
@@ -146,7 +188,7 @@ def names(out):
 
 def test_they_are_sorted_and_chosen(runs, capsys):
     assert names(call("runs", runs, "--sort", "best", capsys=capsys)[1]) == ["0003-new", "0002-longer", "0001-a"]
-    for match, expected in {"longer": 1, "00??-*": 3, "open": 1, "other": 1, "unet": 3}.items():
+    for match, expected in {"longer": 1, "00??-*": 3, "killed": 1, "other": 1, "unet": 3}.items():
         assert len(names(call("runs", "--match", match, capsys=capsys)[1])) == expected
     assert call("runs", "--match", "zzz", capsys=capsys)[1] == "no run in runs fits zzz: it has 3 runs\n"
     (runs / "empty").mkdir()

@@ -161,7 +161,7 @@ def test_the_tree_of_errors_is_complete():
     assert sorted(["PenstockError", *drawn]) == sorted(defined)
 
 
-MAX_LINES = {"all": 52_470, "core": 47_360}
+MAX_LINES = {"all": 52_697, "core": 47_578}
 """Of the whole source, and without extensions: budgets that fall."""
 
 

@@ -14,7 +14,8 @@ def write_run(path, **given):
 
     Args:
         path: the folder.
-        given: recipe (text), scores (of the two evaluations), events, classes, ignore, partitions, environment, code.
+        given: scores (of the two evaluations), events, classes, ignore, partitions, environment, code, initial, train (lines
+            of that section of the recipe).
     """
     scores = given.get("scores", [{"loss": 2.0, "mean_iou": 0.5}, {"loss": 1.0, "mean_iou": 0.75}])
     best = max(range(len(scores)), key=lambda n: scores[n].get("mean_iou", n), default=None)
@@ -30,7 +31,7 @@ def write_run(path, **given):
         f"seed = {given.get('seed', 0)}\n[data]\npath = '{given.get('data', '/d/photos')}'\nvalidation = 'val'\nlimit = "
         f"{given.get('limit', 0)}\n[model]\nname = 'unet:resnet18'\n[augment]\n"
         f"crop = {given.get('crop', [64, 64])}\n[augment.view]\nname = '{given.get('view', 'scale-crop')}'\ncrop_pct = 0.875\n[train]\nsteps = {given.get('steps', 2)}\nbest_metric = "
-        f"'{given.get('metric', '')}'\n"
+        f"'{given.get('metric', '')}'\n{given.get('train', '')}\n"
     )
     (path / "metrics.jsonl").write_text(
         lines(
@@ -43,7 +44,12 @@ def write_run(path, **given):
         )
     )
     (path / "timings.jsonl").write_text(lines({"step": n + 1, "seconds": 40.5, "wait": 0.1} for n in range(2)))
-    (path / "events.jsonl").write_text(lines({"time": "2026-01-01T00:00:00+00:00", "event": each} for each in events))
+    (path / "events.jsonl").write_text(
+        lines(
+            {"time": "2026-01-01T00:00:00+00:00"} | (each if isinstance(each, dict) else {"event": each})
+            for each in events
+        )
+    )
     (path / "data.json").write_text(
         json.dumps(
             {
@@ -55,5 +61,6 @@ def write_run(path, **given):
     )
     environment = {"device": "cpu", "python": "3.11.7", "ranks": 1, "packages": {"torch": "2.0"}, "revision": "r1"}
     (path / "environment.json").write_text(json.dumps({**environment, **given.get("environment", {})}))
-    (path / "settings.json").write_text(json.dumps({"code": given.get("code", {})}))
+    begun = {"initial": given["initial"]} if "initial" in given else {}
+    (path / "settings.json").write_text(json.dumps({"code": given.get("code", {}), **begun}))
     return path

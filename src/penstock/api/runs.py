@@ -12,7 +12,8 @@ from penstock.api.arguments import as_list, check_numbers, suggested
 from penstock.errors import RecipeError, RunError
 from penstock.runs import RunFolder
 from penstock.runs.comparing import compare as compare_runs
-from penstock.runs.listing import change_tags, find_runs, summarize, write_note
+from penstock.runs.listing import find_runs, summarize
+from penstock.runs.notes import change_tags, write_note
 from penstock.runs.pruning import prunable, prune
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock import files
 from penstock.assembly.epochs import with_steps
 from penstock.assembly.experiment import open_dataset
 from penstock.assembly.presets import Resolved, resolve
@@ -55,8 +56,9 @@ def resolve_settings(given: Mapping[str, Any], where: str = "", notes: tuple[str
     known = toml.filled(Recipe(), begun, where)
     check_follow(known)  # before anything is reached for
     task = find_task(str(given.get("task", "")), _task(known.data))
-    if given.get("init") and not given.get("model.name") and Ability.MODELS in task.supports:
-        given = {**_network_of(Path(given["init"])), **given}
+    init = Path(str(given.get("init", "")))
+    if given.get("init") and not init.is_file() and not given.get("model.name") and Ability.MODELS in task.supports:
+        given = {**_network_of(init), **given}
     _check_model(str(given.get("model.name", "")), task)
     resolved = replace(resolve(given, task, where), notes=notes)
     with contextlib.suppress(EmptySourceError):
@@ -80,15 +82,41 @@ def settings_of_file(file: Path, changes: Mapping[str, Any]) -> tuple[dict[str, 
         RunError: it names custom parts, and is not trusted.
     """
     stated = {key: located(key, value, file.parent) for key, value in settings_in(file).items()}
+    stated |= _begun_with(file, stated)
     given, gone = toml.over(stated, changes)
     begins = "begins with its own defaults"
     notes = tuple(f"note: {each} = {given[f'{each}.{NAME}']} {begins}: [{each}] of {file} is not used" for each in gone)
+    notes += _changed_later(file)
     path = str(given.get("data.path", ""))
     if not path:
         raise RecipeError(f"{file}: data.path", remedy=_NAME_DATA, message=f"{file} names no dataset.")
     if "data.path" in changes:
         return given, notes
     return {**given, "data.path": locate(path).beside(file.parent).uri}, notes
+
+
+def _begun_with(file: Path, stated: Mapping[str, Any]) -> dict[str, Any]:
+    """The setting by which a recipe in a run folder begins with the weights that the run keeps.
+
+    Raises:
+        RunError: they are not those that it began with.
+    """
+    folder = RunFolder(file.parent)
+    initial = folder.initial if file.name == "recipe.toml" and RunFolder.is_run(file.parent) else None
+    if initial is None:
+        return {}
+    expected, found = folder.read_json("settings.json").get("initial"), files.sha256(initial)
+    if found != expected:
+        raise folder.damaged(initial.name, f"the weights that the run began with (SHA-256 {expected})", found)
+    return {"init" if stated.get("init") else "model.weights": str(initial)}
+
+
+def _changed_later(file: Path) -> tuple[str, ...]:
+    """A note where a recipe is that of a run which began with other settings."""
+    others = sorted(path.name for path in file.parent.glob("recipe-until-step-*.toml"))
+    if file.name != "recipe.toml" or not others:
+        return ()
+    return (f"note: {file.parent} was gone on with by other settings: {', '.join(others)} beside it began the run",)
 
 
 def _network_of(run: Path) -> dict[str, Any]:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import fnmatch
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
+from rich import filesize
 
 import penstock as ps
+from penstock.cli.options import Json, as_json
 from penstock.errors import RunError
 from penstock.progress import aligned, counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_HEADS: Final = ("run", "state", "step", "best", "model", "data", "time", "tags", "note")
+_HEADS: Final = ("run", "state", "step", "best", "task", "model", "data", "time", "images/s", "tags", "note")
+_NEEDS_NO_REASON: Final = frozenset({"finished"})
+_LONGEST: Final = 60  # letters of a note or a reason in the list
 _ORDERS: Final[dict[str, Callable[[ps.RunSummary], Any]]] = {
     "number": lambda run: run.number,
-    "best": lambda run: (run.best is not None, run.best or 0.0),
+    "best": lambda run: (run.metric, run.best or 0.0),
     "time": lambda run: run.seconds,
     "written": lambda run: run.written or dt.datetime.min.replace(tzinfo=dt.UTC),
 }
@@ -28,7 +34,6 @@ Match = Annotated[
     str,
     Parameter(help="Only runs whose name, model, data, state, note or a tag contains this text or fits this pattern."),
 ]
-_GIGABYTE: Final = 10**9
 
 
 def runs_command(
@@ -36,31 +41,39 @@ def runs_command(
     match: Match = "",
     sort: Annotated[
         Literal["number", "best", "time", "written"],
-        Parameter(help="Order: by number, best score (the largest last), training time, or time of the last change."),
+        Parameter(help="Order: by number, best score (by metric, the largest last), training time, or last change."),
     ] = "number",
+    json: Json = False,
 ) -> None:  # fmt: skip
-    """List runs: state, steps, best score, model, data, training time, tags and note.
+    """List runs: state, steps, best score, task, model, data, training time, images a second, tags and note.
 
-    A run that is being trained, or was broken off, is open. Its best score is that of the best checkpoint.
+    A run is running while a process of this machine trains it, and killed if that ended without a word. The best score
+    is that of the best checkpoint.
     """
     found = sorted(ps.list_runs(folder), key=_ORDERS[sort])
     shown = [run for run in found if _fits(run, match)]
+    if json:
+        print(as_json([{"name": run.name, **dataclasses.asdict(run)} for run in shown]))
+        return
     if not shown:
         print(f"no run in {folder}" + (f" fits {match}: it has {counted(len(found), 'run')}" if found else ""))
         return
     rows = [_HEADS, *map(_row, shown)]
-    if not any(run.tags for run in shown):
-        tags = _HEADS.index("tags")
-        rows = [(*row[:tags], *row[tags + 1 :]) for row in rows]
-    for line in aligned(rows):
+    empty = {column for column, cells in enumerate(zip(*rows[1:], strict=True)) if not any(cells)}
+    for line in aligned([tuple(cell for column, cell in enumerate(row) if column not in empty) for row in rows]):
         print(line)
 
 
 def compare(
-    runs: Annotated[list[Path], Parameter(help="Two or more run folders.")], /,
+    runs: Annotated[list[Path], Parameter(help="Two or more run folders.")], /, *,
+    json: Json = False,
 ) -> None:  # fmt: skip
     """Print in what runs differ: recipe, data, code, environment and scores, and which scores may not be compared."""
-    for line in ps.compare(*runs).lines():
+    found = ps.compare(*runs)
+    if json:
+        print(as_json(found))
+        return
+    for line in found.lines():
         print(line)
 
 
@@ -85,21 +98,19 @@ def prune(
     match: Match = "",
     yes: Annotated[bool, Parameter(negative=(), help="Remove them without a question.")] = False,
 ) -> None:  # fmt: skip
-    """Remove all checkpoints but the best of runs that are finished or stopped, after a question.
+    """Remove all checkpoints but the best of runs, after a question.
 
-    Such a run can still be evaluated, exported, and gone on with from its best checkpoint. Runs that are open, were
-    interrupted or failed keep everything.
+    A run that is finished or stopped can still be evaluated, exported, and gone on with from its best checkpoint. One
+    that was interrupted, failed or killed keeps its last one too. Runs with a tag, or in training, keep everything.
     """
     runs = [ps.Run(run.path) for run in ps.list_runs(folder) if _fits(run, match)]
     found = {run: each for run in runs if (each := run.spare)}
     spare = [*found.values()]
     if not spare:
-        print(
-            f"nothing to remove: no finished run in {folder}{' fits and' if match else ''} has more than one checkpoint"
-        )
+        print(f"nothing to remove: no run in {folder}{' that fits' if match else ''} has a checkpoint to spare")
         return
     for each in spare:
-        print(f"{each.folder.path.name}: {_amount(each.checkpoints, each.bytes)}; {each.kept} stays")
+        print(f"{each.folder.path.name}: {_amount(each.checkpoints, each.bytes)}; {_stays(each.kept)}")
     total = _amount([path for each in spare for path in each.checkpoints], sum(each.bytes for each in spare))
     if not (yes or _agreed(f"Remove {total}, of {counted(len(spare), 'run')}? [y/N] ")):
         print("nothing was removed")
@@ -110,8 +121,11 @@ def prune(
 
 
 def _amount(checkpoints: Sequence[Path], size: int) -> str:
-    room = f"{size / 1e9:.1f} GB" if size >= _GIGABYTE else f"{size / 1e6:.1f} MB"
-    return f"{counted(len(checkpoints), 'checkpoint')}, {room}"
+    return f"{counted(len(checkpoints), 'checkpoint')}, {filesize.decimal(size)}"
+
+
+def _stays(names: Sequence[str]) -> str:
+    return f"{' and '.join(names)} {'stays' if len(names) == 1 else 'stay'}"
 
 
 def _agreed(question: str) -> bool:
@@ -123,12 +137,31 @@ def _agreed(question: str) -> bool:
 
 def _fits(run: ps.RunSummary, match: str) -> bool:
     pattern = match if any(letter in match for letter in "*?[") else f"*{match}*"
-    texts = (run.name, run.model, run.data, run.state, run.note, *run.tags)
+    texts = (run.name, run.task, run.model, run.data, run.state, run.note, *run.tags)
     return any(fnmatch.fnmatch(text, pattern) for text in texts)
 
 
 def _row(run: ps.RunSummary) -> tuple[str, ...]:
     best = "" if run.best is None else f"{run.metric} {run.best:.4f} at {run.best_step:,}"
     step = f"{run.step:,}/{run.steps:,}" if run.steps else ""
-    cells = run.name, run.state, step, best, run.model, run.data, duration(run.seconds), ", ".join(run.tags), run.note
+    state = run.state if run.state in _NEEDS_NO_REASON or not run.reason else f"{run.state}: {run.reason}"
+    speed = f"{run.images_per_second:,.0f}" if run.images_per_second else ""
+    time = duration(run.seconds) if run.seconds else ""
+    cells = (
+        run.name,
+        _short(state),
+        step,
+        best,
+        run.task,
+        run.model,
+        run.data,
+        time,
+        speed,
+        ", ".join(run.tags),
+        _short(run.note),
+    )
     return tuple(" ".join(cell.split()) for cell in cells)  # a name or a note of several lines would look like runs
+
+
+def _short(text: str) -> str:
+    return textwrap.shorten(text, _LONGEST, placeholder=" ...")

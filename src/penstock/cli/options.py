@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
+import msgspec
 from cyclopts import Parameter
 
 TASKS: Final = "segmentation, matting, classification, detection, instances, volumes"
@@ -12,6 +13,7 @@ Trust = Annotated[
     bool,
     Parameter(negative=(), help="Execute custom code that is stored in the run or dataset even if it is not yours."),
 ]
+Json = Annotated[bool, Parameter(negative=(), help="Print JSON, for other programs.")]
 Crop = Annotated[tuple[int, int] | None, Parameter(help="Height and width of the training crop, in pixels.")]
 ModelName = Annotated[
     str,
@@ -26,3 +28,8 @@ TaskName = Annotated[str, Parameter(help="Task: a built-in name or FILE.py:NAME.
 def crop_setting(crop: tuple[int, int] | None) -> list[str]:
     """A crop as a setting, KEY=VALUE; none where none was given."""
     return [f"augment.crop=[{crop[0]}, {crop[1]}]"] if crop else []
+
+
+def as_json(value: Any) -> str:
+    """A value of dataclasses, paths and the like as JSON; numbers that JSON does not know are null."""
+    return msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()

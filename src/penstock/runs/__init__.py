@@ -5,6 +5,7 @@ environment.py  what a run depends on besides its recipe
 folder.py       `RunFolder`
 listing.py      what there is to say of a run in a line, from the files in its folder
 manifests.py    the manifest of a checkpoint
+notes.py        the note and the tags of a run
 pruning.py      checkpoints that a run can do without
 """
 

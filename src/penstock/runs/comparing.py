@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.errors import RunError
 from penstock.progress import aligned, counted
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MIN: Final = 2
 _LONGEST: Final = 60  # letters of a value in a table
 _OF_DATA: Final = ("data.path", "data.start", "data.until")
-_SIZES: Final = ("augment.resize_range", "augment.view.crop_pct")
+_SIZES: Final = ("augment.resize_range", "augment.view.crop_pct", "train.sliding_window")
 """Settings of the size at which images are evaluated."""
 _CROPPED: Final = frozenset({"resized-crop", "pad-crop"})
 """Methods after which images are evaluated at the size of the crop, and not at their own."""
@@ -120,23 +120,26 @@ def compare(paths: Sequence[Path]) -> RunComparison:
             remedy="Name several run folders, for example runs/0001-a runs/0002-b",
         )
     folders = [RunFolder.open(path) for path in paths]
-    recipes = [read_recipe(folder) for folder in folders]
-    best = [best_of(folder) for folder in folders]
+    recipes = [_recipe(folder) for folder in folders]
+    earlier = [_earlier(folder) for folder in folders]
+    best = [best_of(folder.lines("metrics.jsonl")) for folder in folders]
     scores = [_scores(folder, line) for folder, line in zip(folders, best, strict=True)]
     data = [_data(folder, recipe) for folder, recipe in zip(folders, recipes, strict=True)]
     environments = [folder.read_json("environment.json") for folder in folders]
+    code = [_code(folder, each) for folder, each in zip(folders, environments, strict=True)]
     metric = best_metric_of(recipes[0], scores[0]) if scores[0] else ""
-    learnt = {name: value for name, value in _different(recipes).items() if name not in _OF_DATA}
+    learnt = _different([{**recipe, **before} for recipe, before in zip(recipes, earlier, strict=True)])
+    facts = [_Facts(*each) for each in zip(recipes, earlier, data, code, scores, strict=True)]
     return RunComparison(
         tuple(map(_summary, paths)),
         metric,
         _every(scores),
-        learnt,
+        _without(learnt, *_OF_DATA),
         _different([_without(each, "snapshot") for each in data]),
-        _different([_code(folder, each) for folder, each in zip(folders, environments, strict=True)]),
+        _different(code),
         _different([_circumstances(folder, each) for folder, each in zip(folders, environments, strict=True)]),
-        tuple(_cautions(recipes, data, scores)),
-        tuple(_spreads(paths, recipes, data, [each.get(metric) for each in scores])),
+        tuple(_cautions(facts)),
+        tuple(_spreads(paths, facts, metric)),
     )
 
 
@@ -176,13 +179,32 @@ def _data(folder: RunFolder, recipe: Mapping[str, Any]) -> dict[str, Any]:
         }
 
 
+def _recipe(folder: RunFolder) -> dict[str, Any]:
+    """The settings of a run; where it keeps the weights that it began with, their hash says more than their path."""
+    recipe = read_recipe(folder)
+    if folder.initial:
+        recipe.pop("init" if recipe.get("init") else "model.weights", None)
+    return recipe
+
+
+def _earlier(folder: RunFolder) -> dict[str, Any]:
+    """The settings of a run that was gone on with by others: those that it had until then, and until which step."""
+    with folder.reading("events.jsonl"):
+        changes = [event for event in folder.lines("events.jsonl") if event.get("event") == "changed"]
+        return {
+            f"{name} until step {event['step']:,}": before
+            for event in changes
+            for name, (before, _) in event["settings"].items()
+        }
+
+
 def _code(folder: RunFolder, environment: Mapping[str, Any]) -> dict[str, Any]:
-    """Revision, and the custom files by what names them."""
-    settings = folder.path / "settings.json"
-    own = folder.read_json("settings.json").get("code", {}) if settings.is_file() else {}
+    """Revision, the custom files by what names them, and the weights that were begun with where they are kept."""
+    settings = folder.read_json("settings.json") if (folder.path / "settings.json").is_file() else {}
     git = {name: environment.get(name) for name in ("revision", "uncommitted")}
     with folder.reading("settings.json"):
-        return {**git, **{str(name): value for name, value in dict(own).items()}}
+        files = {str(name): value for name, value in dict(settings.get("code", {})).items()}
+        return {**git, **files, "initial weights": settings.get("initial")}
 
 
 def _circumstances(folder: RunFolder, environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,8 +214,8 @@ def _circumstances(folder: RunFolder, environment: Mapping[str, Any]) -> dict[st
         return {**{name: environment.get(name) for name in names}, **dict(environment.get("packages") or {})}
 
 
-def _without(tree: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in tree.items() if key != name}
+def _without(tree: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {key: value for key, value in tree.items() if key not in names}
 
 
 def _every(trees: Sequence[Mapping[str, Any]]) -> dict[str, Values]:
@@ -206,27 +228,50 @@ def _different(trees: Sequence[Mapping[str, Any]]) -> dict[str, Values]:
     return {name: values for name, values in _every(trees).items() if any(each != values[0] for each in values)}
 
 
-def _cautions(
-    recipes: Sequence[Mapping[str, Any]], data: Sequence[Mapping[str, Any]], scores: Sequence[Mapping[str, Any]]
-) -> list[str]:
+class _Facts(NamedTuple):
+    """What a run's scores follow from: its settings, those of before, its data and code; and the scores."""
+
+    recipe: Mapping[str, Any]
+    earlier: Mapping[str, Any]
+    data: Mapping[str, Any]
+    code: Mapping[str, Any]
+    scores: Mapping[str, Any]
+
+    @property
+    def loss(self) -> tuple[Any, ...]:
+        """What it minimises."""
+        settings = {name: value for name, value in self.recipe.items() if name.startswith("loss.")}
+        return settings, self.code_of("loss.custom")
+
+    def code_of(self, *settings: str) -> list[tuple[str, Any]]:
+        """The files that some settings name, with their hashes."""
+        named = json.dumps([self.recipe.get(name, "") for name in settings], default=str)
+        return [(name, value) for name, value in self.code.items() if f'"{name}:' in named]
+
+
+def _cautions(runs: Sequence[_Facts]) -> list[str]:
     """Why scores measure different things."""
-    checks: list[tuple[str, Callable[[int], Any]]] = [
-        ("they learnt different tasks", lambda run: data[run]["task"]),
-        ("they have different classes", lambda run: data[run]["classes"]),
-        ("they ignore different labels", lambda run: data[run]["ignore label"]),
-        ("they were evaluated on different images", lambda run: data[run]["snapshot"]),
-        ("they used different parts of the data (data.limit)", lambda run: recipes[run].get("data.limit")),
-        ("images were evaluated at different sizes", lambda run: _evaluated_size(recipes[run])),
+    checks: list[tuple[str, Callable[[_Facts], Any]]] = [
+        ("they learnt different tasks", lambda run: run.data["task"]),
+        ("they have different classes", lambda run: run.data["classes"]),
+        ("they ignore different labels", lambda run: run.data["ignore label"]),
+        ("they were evaluated on different images", lambda run: run.data["snapshot"]),
+        ("they used different parts of the data (data.limit)", lambda run: run.recipe.get("data.limit")),
+        ("images were evaluated at different sizes", lambda run: _evaluated_size(run.recipe)),
+        ("only some are of averaged weights (train.ema_decay)", lambda run: bool(run.recipe.get("train.ema_decay"))),
+        ("the code that computes scores differs", lambda run: run.code_of("train.metrics", "task")),
     ]
     found = []
     for why, of in checks:
-        if any(of(run) != of(0) for run in range(1, len(recipes))):
+        if any(of(run) != of(runs[0]) for run in runs):
             found.append(f"Scores may not be compared: {why}.")
-    losses = [{name: value for name, value in recipe.items() if name.startswith("loss.")} for recipe in recipes]
+    losses = [
+        ({k: v for k, v in run.recipe.items() if k.startswith("loss.")}, run.code_of("loss.custom")) for run in runs
+    ]
     if any(each != losses[0] for each in losses):
         found.append("Losses may not be compared: the runs minimise different ones.")
-    if missing := sum(not each for each in scores):
-        found.append(f"{missing} of {len(scores)} runs were never evaluated.")
+    if missing := sum(not run.scores for run in runs):
+        found.append(f"{missing} of {len(runs)} runs were never evaluated.")
     return found
 
 
@@ -236,18 +281,16 @@ def _evaluated_size(recipe: Mapping[str, Any]) -> list[Any]:
     return [crop, *(recipe.get(name) for name in _SIZES)]
 
 
-def _spreads(
-    paths: Sequence[Path], recipes: Sequence[Mapping[str, Any]], data: Sequence[Mapping[str, Any]], values: list[Any]
-) -> list[Spread]:
+def _spreads(paths: Sequence[Path], runs: Sequence[_Facts], metric: str) -> list[Spread]:
     """The score over runs that differ in their seed alone."""
     groups: dict[str, list[int]] = {}
-    for number, recipe in enumerate(recipes):
-        same = {**_without(recipe, "seed"), "content": data[number]["content"]}
-        groups.setdefault(repr(sorted(same.items())), []).append(number)
+    for number, run in enumerate(runs):
+        same = {**_without(run.recipe, "seed"), **run.earlier, **_without(run.code, "revision", "uncommitted")}
+        groups.setdefault(repr((run.data["content"], sorted(same.items()))), []).append(number)
     found = []
     for numbers in groups.values():
-        known = [float(values[number]) for number in numbers if values[number] is not None]
-        seeds = {recipes[number].get("seed") for number in numbers}
+        known = [float(runs[number].scores[metric]) for number in numbers if metric in runs[number].scores]
+        seeds = {runs[number].recipe.get("seed") for number in numbers}
         if len(known) >= _MIN and len(seeds) == len(numbers):
             names = tuple(paths[number].name for number in numbers)
             found.append(Spread(names, statistics.fmean(known), statistics.stdev(known)))

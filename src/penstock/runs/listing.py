@@ -5,25 +5,24 @@ from __future__ import annotations
 import datetime as dt
 import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import files
 from penstock.errors import RunError
 from penstock.runs.folder import RunFolder
+from penstock.runs.notes import read_note, read_tags
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
-NOTE: Final = "note.txt"
-"""What somebody wrote of the run."""
-TAGS: Final = "tags.txt"
-_LONGEST: Final = 1 << 20  # letters of either
-"""Words that somebody has put the run under, one a line."""
-OPEN: Final = "open"
-"""The state of a run that is being trained, or was broken off."""
+RUNNING: Final = "running"
+KILLED: Final = "killed"
 DAMAGED: Final = "damaged"
-_BEGINNINGS: Final = frozenset({"started", "resumed", "evaluated", "changed", "snapshot"})
+_BEGINNINGS: Final = frozenset(
+    {"started", "resumed", "evaluated", "changed", "snapshot", "not finite", "other samples"}
+)
+"""Events after which a run goes on, unless its process was killed."""
 _USUAL: Final = ("mean_dice", "mean_iou", "top1", "map")
 """Scores that decide which checkpoint is the best one, by default."""
 
@@ -34,8 +33,10 @@ class RunSummary:
 
     Attributes:
         path: its folder.
-        state: finished, stopped, interrupted, ...; "open" while it is trained or if it was broken off; "damaged" where
-            files of it cannot be read.
+        state: finished, stopped, interrupted or failed; "running" while a process on this machine trains it; "killed"
+            where it was broken off without a word; "damaged" where files of it cannot be read.
+        reason: why it ended so, or what is damaged; "" while it is trained.
+        task: what it learns; "" where the recipe leaves it to the data.
         model: as the recipe names it.
         data: the dataset or topic.
         step: the last one with a loss.
@@ -44,13 +45,16 @@ class RunSummary:
         best: its value in the best evaluation; None for none.
         best_step: after which that was.
         seconds: that training steps took, evaluations and saving left out.
+        images_per_second: of the training steps; 0 where none was timed.
         written: when something was last written of it; None where nothing was.
-        note: what somebody wrote of it.
-        tags: words that somebody has put it under, in alphabetical order.
+        note: what the user wrote of it.
+        tags: words that the user has put it under, in alphabetical order.
     """
 
     path: Path
     state: str
+    reason: str = ""
+    task: str = ""
     model: str = ""
     data: str = ""
     step: int = 0
@@ -59,6 +63,7 @@ class RunSummary:
     best: float | None = None
     best_step: int = 0
     seconds: float = 0.0
+    images_per_second: float = 0.0
     written: dt.datetime | None = None
     note: str = ""
     tags: tuple[str, ...] = ()
@@ -73,29 +78,42 @@ class RunSummary:
         """The name of its folder: NUMBER-NAME."""
         return self.path.name
 
+    def __repr__(self) -> str:
+        score = "" if self.best is None else f", {self.metric} {self.best:.4f}"
+        return f"<RunSummary {self.name}: {self.state}, step {self.step:,} of {self.steps:,}{score}>"
+
 
 def summarize(path: Path) -> RunSummary:
     """One run in a line; what cannot be read, or leads out of its folder, makes it a damaged one."""
     try:
         folder = RunFolder.open(path)
-        recipe = read_recipe(folder)
-        with folder.reading("metrics.jsonl"):
-            metrics = folder.lines("metrics.jsonl")
-            steps = [int(line["step"]) for line in metrics if "loss" in line or "left_out" in line]
-            best = best_of(folder)
-            metric = best_metric_of(recipe, best["evaluation"]) if best else ""
-            value = float(best["evaluation"][metric]) if best else None
-            best_step = int(best["step"]) if best else 0
-        with folder.reading("timings.jsonl"):
-            seconds = sum(float(line.get("seconds", 0.0)) for line in folder.lines("timings.jsonl"))
-            int(seconds)  # which is refused where it is infinite or no number
-        state, written = _state(folder)
-        wanted = int(recipe.get("train.steps", 0))
-    except (RunError, ValueError, TypeError, OverflowError):
-        return RunSummary(path, DAMAGED)
+        return _summary(folder, read_recipe(folder))
+    except RunError as error:
+        where = Path(error.where).name if Path(error.where).is_relative_to(path) else error.where
+        return RunSummary(path, DAMAGED, f"{where}: expected {error.expected}, found {error.found}")
+
+
+def _summary(folder: RunFolder, recipe: Mapping[str, Any]) -> RunSummary:
+    with folder.reading("metrics.jsonl"):
+        metrics = folder.lines("metrics.jsonl")
+        steps = [int(line["step"]) for line in metrics if "loss" in line or "left_out" in line]
+        best = best_of(metrics)
+        metric = best_metric_of(recipe, best["evaluation"]) if best else ""
+        value = float(best["evaluation"][metric]) if best else None
+        best_step = int(best["step"]) if best else 0
+    with folder.reading("timings.jsonl"):
+        timed = [float(line.get("seconds", 0.0)) for line in folder.lines("timings.jsonl")]
+        seconds = sum(timed)
+        int(seconds)  # which is refused where it is infinite or no number
+    state, reason, written = _state(folder)
+    with folder.reading("recipe.toml"):
+        wanted, batch = int(recipe["train.steps"]), int(recipe.get("train.batch", 0))
+    if state == "finished" and not (folder.path / "metrics.jsonl").is_file():
+        raise folder.damaged("metrics.jsonl", "a line for each step", "no such file")
     return RunSummary(
-        path, state, str(recipe.get("model.name", "")), str(recipe.get("data.path", "")), max(steps, default=0), wanted,
-        metric, value, best_step, seconds, written, read_note(folder), read_tags(folder),
+        folder.path, state, reason, str(recipe.get("task", "")), str(recipe.get("model.name", "")),
+        str(recipe.get("data.path", "")), max(steps, default=0), wanted, metric, value, best_step, seconds,
+        len(timed) * batch / seconds if seconds > 0 else 0.0, written, read_note(folder), read_tags(folder),
     )  # fmt: skip
 
 
@@ -135,9 +153,9 @@ def _flat(tree: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
     return found
 
 
-def best_of(folder: RunFolder) -> dict[str, Any]:
-    """The line of the evaluation that the session marked as the best one, the newest of them; empty for none."""
-    marked = [line for line in folder.lines("metrics.jsonl") if line.get("best") and line.get("evaluation")]
+def best_of(metrics: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The line of `metrics.jsonl` with the evaluation that was marked as the best one, the newest; empty for none."""
+    marked = [line for line in metrics if line.get("best") and line.get("evaluation")]
     return marked[-1] if marked else {}
 
 
@@ -147,80 +165,16 @@ def best_metric_of(recipe: Mapping[str, Any], scores: Mapping[str, Any]) -> str:
     return str(chosen or next((name for name in scores if name != "loss"), "loss"))
 
 
-def read_note(folder: RunFolder) -> str:
-    """What somebody wrote of a run; "" for nothing."""
-    path = folder.path / NOTE
-    return _text(path).strip()
-
-
-def write_note(folder: RunFolder, text: str) -> None:
-    """Keep a note of a run, in place of the one before; an empty one removes it.
-
-    Raises:
-        RunError: it cannot be written in UTF-8.
-    """
-    path = folder.path / NOTE
-    if text.strip():
-        files.write_atomically(path, _in_utf8("the note", f"{text.strip()}\n"))
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _in_utf8(what: str, text: str) -> bytes:
-    """Text as it is kept; a word of the command line that was none holds surrogates."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        raise RunError(
-            what, expected="text in UTF-8", found=ascii(text.strip()), remedy="Type it in a terminal that uses UTF-8"
-        ) from None
-
-
-def read_tags(folder: RunFolder) -> tuple[str, ...]:
-    """The words that a run is put under, in alphabetical order."""
-    return tuple(sorted(set(_text(folder.path / TAGS).split())))
-
-
-def _text(path: Path) -> str:
-    """The beginning of a file; "" where there is none."""
-    if not path.is_file():
-        return ""
-    with path.open(errors="replace") as handle:
-        return handle.read(_LONGEST)
-
-
-def change_tags(folder: RunFolder, add: Iterable[str] = (), remove: Iterable[str] = ()) -> None:
-    """Put a run under some words, and under others no longer.
-
-    Raises:
-        RunError: a tag is empty, has spaces in it or cannot be written in UTF-8, or one that is to go is not there.
-    """
-    tags, wanted = set(read_tags(folder)), [*add]
-    for tag in wanted:
-        if tag.split() != [tag]:
-            raise RunError(
-                "--tag", expected="a word without spaces", found=repr(tag), remedy="Give several tags one by one"
-            )
-    for tag in remove:
-        if tag not in tags:
-            found = ", ".join(sorted(tags)) or "no tag"
-            raise RunError(
-                f"{folder.path}: --untag", expected=f"the tag {tag}", found=found, remedy="Name one of its tags"
-            )
-        tags.remove(tag)
-    lines = "".join(f"{tag}\n" for tag in sorted(tags | set(wanted)))
-    if lines:
-        files.write_atomically(folder.path / TAGS, _in_utf8("--tag", lines))
-    else:
-        (folder.path / TAGS).unlink(missing_ok=True)
-
-
-def _state(folder: RunFolder) -> tuple[str, dt.datetime | None]:
-    """What its last event says, and when something was last written."""
+def _state(folder: RunFolder) -> tuple[str, str, dt.datetime | None]:
+    """What its last event says, why, and when something was last written."""
     with folder.reading("events.jsonl"):
         events = folder.lines("events.jsonl")
-        last = str(events[-1]["event"]) if events else OPEN
+        last = events[-1] if events else {"event": "started"}
+        if not isinstance(last["event"], str):
+            raise folder.damaged("events.jsonl", "the name of an event", repr(last["event"]))
     places = [folder.path / name for name in ("events.jsonl", "metrics.jsonl")]
     times = [path.stat().st_mtime for path in places if path.is_file()]
     written = dt.datetime.fromtimestamp(max(times), dt.UTC) if times else None
-    return OPEN if last in _BEGINNINGS else last, written
+    if last["event"] not in _BEGINNINGS:
+        return last["event"], str(last.get("reason", "")), written
+    return (RUNNING if files.is_locked(folder.path) else KILLED), "", written

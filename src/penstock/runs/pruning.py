@@ -10,36 +10,37 @@ from typing import TYPE_CHECKING, Final
 from penstock import files
 from penstock.runs import manifests
 from penstock.runs.folder import RunFolder
-from penstock.runs.listing import summarize
+from penstock.runs.listing import DAMAGED, RUNNING, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-ENDED: Final = frozenset({"finished", "stopped"})
-"""States of runs that nobody is likely to go on with."""
+_ENDED: Final = frozenset({"finished", "stopped"})
+"""States of runs that nobody is likely to go on with; of others the last checkpoint stays too."""
 
 
 @dataclass(frozen=True)
 class Prunable:
-    """Checkpoints of a run beside its best ones; beside its last one, where none is the best.
+    """Checkpoints of a run beside its best ones; beside its last one, where none is the best or it has not ended.
 
     Attributes:
         folder: of the run.
-        kept: the checkpoint that stays.
+        kept: the checkpoints that stay, the best one first.
         checkpoints: those that may go, the oldest first.
         bytes: that they take.
     """
 
     folder: RunFolder
-    kept: str
+    kept: tuple[str, ...]
     checkpoints: tuple[Path, ...]
     bytes: int
 
 
 def prunable(paths: Sequence[Path]) -> list[Prunable]:
-    """What may go of each run that has ended and has something to spare."""
-    found = (_of(RunFolder(path)) for path in paths if summarize(path).state in ENDED)
+    """What may go of each run that has no tag, is not being trained, and has something to spare."""
+    runs = [run for run in map(summarize, paths) if not run.tags and run.state not in {RUNNING, DAMAGED}]
+    found = (_of(RunFolder(run.path), has_ended=run.state in _ENDED) for run in runs)
     return [each for each in found if each.checkpoints]
 
 
@@ -48,13 +49,14 @@ def prune(run: Prunable) -> None:
 
     Raises:
         RunError: another process trains the run.
-        CheckpointError: the checkpoint that is to stay is damaged.
+        CheckpointError: a checkpoint that is to stay is damaged.
     """
     with run.folder.locked():
-        manifests.check(run.folder.checkpoints / run.kept)
+        for name in run.kept:
+            manifests.check(run.folder.checkpoints / name)
         last = run.folder.checkpoints / "last"
-        if last.is_symlink() and last.resolve().name != run.kept:
-            files.link_atomically(last, run.kept)
+        if last.is_symlink() and last.resolve().name not in run.kept:
+            files.link_atomically(last, run.kept[0])
         for path in run.checkpoints:
             trash = path.with_name(f".{path.name}.old.partial")
             shutil.rmtree(trash, ignore_errors=True)  # of a process that was killed
@@ -62,13 +64,13 @@ def prune(run: Prunable) -> None:
             shutil.rmtree(trash)
 
 
-def _of(folder: RunFolder) -> Prunable:
+def _of(folder: RunFolder, *, has_ended: bool) -> Prunable:
     folders = (path for path in folder.checkpoints.iterdir() if path.is_dir() and not path.is_symlink())
     there = sorted(path for path in folders if _is_checkpoint(path.name))
     others = sorted(path.name for path in folder.checkpoints.glob("best-*"))
-    names = _marked(folder, ["best", *others]) or _marked(folder, ["last"])
-    kept = names[0] if names else ""
-    spare = tuple(path for path in there if path.name not in names) if kept else ()
+    best, last = _marked(folder, ["best", *others]), _marked(folder, ["last"])
+    kept = tuple(dict.fromkeys(best if has_ended and best else [*best, *last]))
+    spare = tuple(path for path in there if path.name not in kept) if kept else ()
     sizes = (file.stat().st_size for path in spare for file in path.iterdir())
     return Prunable(folder, kept, spare, sum(sizes))
 

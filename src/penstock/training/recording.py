@@ -53,7 +53,8 @@ def record(
     if kind := import_path_of(described.task):
         carried.keep(kind.beside(Path(described.home)), "task", folder.path)
     files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
-    folder.write_json("settings.json", {**resolved.as_json(), "code": carried.digests(folder.path)})
+    begun = {"initial": files.sha256(folder.initial)} if folder.initial else {}
+    folder.write_json("settings.json", {**resolved.as_json(), "code": carried.digests(folder.path), **begun})
     launch = ranking.launch()
     launched = {"launch": launch.name} if launch else {}
     folder.write_json("environment.json", {**environment(folder.path), **promised, **launched})
@@ -65,6 +66,9 @@ def record_changes(folder: RunFolder, recipe: Recipe, step: int) -> None:
     before, recipe = toml.load(folder.path / "recipe.toml"), kept_recipe(recipe, folder.path)
     if changed := toml.changes(before, recipe):
         folder.event("changed", step=step, settings={key: [was, now] for key, (was, now) in changed.items()})
+        kept = folder.path / f"recipe-until-step-{step:08d}.toml"
+        if not kept.exists():  # a training that was killed before its next checkpoint changes at this step again
+            files.write_atomically(kept, toml.dump(before).encode())
         files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
         settings = folder.read_json("settings.json", "given")
         with folder.reading("settings.json"):

@@ -41,7 +41,7 @@ from penstock.training.resuming import (
 )
 from penstock.training.retrying import with_retries
 from penstock.training.streaming import Follower
-from penstock.training.weights import initial_model
+from penstock.training.weights import initial_model, keep_initial
 from penstock.training.wiring import evaluation_of, hooks_of
 
 if TYPE_CHECKING:
@@ -102,6 +102,7 @@ def train(
         model = initial_model(parts, events)
 
         def fill(folder: RunFolder) -> None:
+            keep_initial(folder, model, parts.recipe)
             record(folder, resolved, parts, run_data, promise(parts.recipe, device, ranks))
 
         run = _Run(parts, new_folder(root, name or title(parts), ranks, fill), ranks, device, events)

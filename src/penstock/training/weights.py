@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +11,13 @@ from penstock.models import load_matching
 from penstock.models.pretrained import account_of
 from penstock.models.weights import Loaded
 from penstock.runs import RunFolder
+from penstock.session.state import read_tensors, write_tensors
 from penstock.training.compatibility import check_optimizer, try_loss, try_sizes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import torch
     from torch import nn
 
     from penstock.assembly.experiment import Experiment
@@ -30,12 +35,29 @@ def initial_model(parts: Experiment, events: Events) -> nn.Module:
         _note_file(parts.recipe, events)
         _note_published(model, parts.recipe, events)
         return model
-    other = RunFolder.open(Path(parts.recipe.init))
+    tensors, named, said = _found(Path(parts.recipe.init))
+    account = load_matching(model, tensors, named, strict=parts.recipe.strict)
+    events.note("\n  ".join([f"init from {said}:", *account.lines()]))
+    return model
+
+
+def _found(init: Path) -> tuple[Mapping[str, torch.Tensor], str, str]:
+    """The weights of a file or a run, and what they are called in errors and in notes."""
+    if init.is_file():
+        return read_tensors(init), str(init), str(init)
+    other = RunFolder.open(init)
     checkpoint = runs.load_checkpoint(other)
     named = f"{other.path} ({runs.run_recipe(other.path).model.name})"
-    account = load_matching(model, runs.weights(checkpoint), named, strict=parts.recipe.strict)
-    events.note("\n  ".join([f"init from {other.path}, step {checkpoint.step:,}:", *account.lines()]))
-    return model
+    return runs.weights(checkpoint), named, f"{other.path}, step {checkpoint.step:,}"
+
+
+def keep_initial(folder: RunFolder, model: nn.Module, recipe: Recipe) -> None:
+    """Keep the weights that a run begins with, where they come from a run or a file, which may change or go."""
+    file = Path(recipe.model.weights)
+    if recipe.init:
+        write_tensors(folder.path / "initial.safetensors", model.state_dict())
+    elif file.is_file():
+        shutil.copyfile(file, folder.path / f"initial{file.suffix}")
 
 
 def _note_published(model: nn.Module, recipe: Recipe, events: Events) -> None:

@@ -58,6 +58,8 @@ def test_differences_have_a_value_for_each_run(tmp_path, given, part, expected):
         ({"partitions": [["val-0", 0, 2, "bb"]]}, "they were evaluated on different images"),
         ({"limit": 8}, "they used different parts of the data (data.limit)"),
         ({"view": "pad-crop"}, "images were evaluated at different sizes"),
+        ({"train": "sliding_window = 64"}, "images were evaluated at different sizes"),
+        ({"train": "ema_decay = 0.9"}, "only some are of averaged weights (train.ema_decay)"),
     ],
 )
 def test_scores_that_measure_something_else_are_named(tmp_path, given, why):
@@ -95,6 +97,35 @@ def test_losses_of_other_settings_are_not_compared(packed, tmp_path):
     page = write_comparison(runs, tmp_path / "page.html").read_text()
     assert "<li>All scores may be compared: task, classes, images and image sizes are the same.</li>" in page
     assert "<li>Losses may not be compared: the runs minimise different ones.</li>" in page
+
+
+def test_code_decides_which_scores_and_losses_are_compared(tmp_path):
+    def cautions(name, train, *digests):
+        paths = [
+            write_run(tmp_path / name / f"000{n}-x", seed=n, train=train, code={"code/mine.py": digest})
+            for n, digest in enumerate(digests)
+        ]
+        return compare(paths).cautions, [each.runs for each in compare(paths).spreads]
+
+    metric, loss = 'metrics = ["code/mine.py:Worst"]', '[loss]\ncustom = "code/mine.py:term"'
+    assert cautions("same", metric, "aa", "aa") == ((), [("0000-x", "0001-x")])
+    assert cautions("metric", metric, "aa", "bb", "aa") == (
+        ("Scores may not be compared: the code that computes scores differs.",),
+        [("0000-x", "0002-x")],
+    )
+    assert cautions("loss", loss, "aa", "bb") == (
+        ("Losses may not be compared: the runs minimise different ones.",),
+        [],
+    )
+    assert cautions("neither", "", "aa", "bb") == ((), [])
+
+
+def test_settings_of_before_a_resume_and_initial_weights_are_differences(tmp_path):
+    changed = {"event": "changed", "step": 6, "settings": {"optimizer.lr": [0.01, 0.05]}}
+    found = compare(two(tmp_path, seed=1, events=["started", changed, "finished"], initial="ab"))
+    assert found.recipe == {"seed": (0, 1), "optimizer.lr until step 6": (None, 0.01)}
+    assert found.code == {"initial weights": (None, "ab")}
+    assert found.spreads == ()
 
 
 def test_one_run_is_not_compared(tmp_path):

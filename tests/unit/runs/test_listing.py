@@ -13,7 +13,8 @@ from support.training import Stop, recipe
 
 import penstock as ps
 from penstock.runs import RunFolder
-from penstock.runs.listing import change_tags, find_runs, read_note, read_tags, summarize, write_note
+from penstock.runs.listing import find_runs, summarize
+from penstock.runs.notes import change_tags, read_note, read_tags, write_note
 from penstock.training import train
 
 
@@ -58,11 +59,11 @@ def test_the_score_that_decides(tmp_path, scores, chosen, metric):
 @pytest.mark.parametrize(
     ("events", "state"),
     [
-        ([], "open"), (["started"], "open"), (["started", "evaluated"], "open"), (["started", "stopped"], "stopped"),
-        (["started", "interrupted", "resumed"], "open"), (["started", "interrupted"], "interrupted"),
+        ([], "killed"), (["started"], "killed"), (["started", "evaluated"], "killed"), (["started", "stopped"], "stopped"),
+        (["started", "interrupted", "resumed"], "killed"), (["started", "interrupted"], "interrupted"),
     ],
 )  # fmt: skip
-def test_a_run_without_an_end_is_open(tmp_path, events, state):
+def test_a_run_without_an_end_was_killed(tmp_path, events, state):
     assert summarize(write_run(tmp_path / "0001-a", events=events)).state == state
 
 
@@ -74,7 +75,7 @@ def test_a_run_that_was_not_evaluated_has_no_best_score(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("recipe.toml", "no toml"), ("recipe.toml", "train = {steps = inf}"), ("recipe.toml", "x = " + "[" * 5000),
+        ("recipe.toml", "no toml"), ("recipe.toml", ""), ("events.jsonl", '{"event": {"a": 1}}\n'), ("recipe.toml", "train = {steps = inf}"), ("recipe.toml", "x = " + "[" * 5000),
         ("recipe.toml", ".".join("a" * 3000) + " = 1"), ("metrics.jsonl", '{"step": "x", "loss": 1.0}\n'), ("timings.jsonl", '{"seconds": []}\n'),
         ("events.jsonl", '{"time": 1}\n'), ("timings.jsonl", '{"seconds": NaN}\n'), ("timings.jsonl", '{"seconds": 1e999}\n'),
         ("metrics.jsonl", '{"best": true, "evaluation": {"loss": 1.0}}\n'),
