@@ -29,7 +29,7 @@ Set = Annotated[
 ]
 
 Steps = Annotated[int | None, Parameter(help="Optimizer steps.")]
-Init = Annotated[Path | None, Parameter(help="Run, or safetensors file, whose weights training starts from.")]
+Init = Annotated[Path | None, Parameter(help="Run or safetensors file whose weights training starts from.")]
 Rate = Annotated[float | None, Parameter(name="--lr", help="Peak learning rate.")]
 Until = Annotated[str, Parameter(help="End of a topic: a time, or offsets. By default the current end.")]
 Strict = Annotated[

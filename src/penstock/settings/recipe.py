@@ -161,7 +161,7 @@ class Recipe:
 
     Attributes:
         seed: Random seed of order, augmentation, initial weights and dropout.
-        init: Run, or safetensors file, whose weights training starts from. Its classes may differ from those of the dataset.
+        init: Run or safetensors file whose weights training starts from. Its classes may differ from the dataset's.
         strict: Refuse `init` if weights other than those of the last layer are missing or unexpected.
         task: Task: segmentation, matting, classification, detection, instances, volumes, FILE.py:NAME or
             package.module:NAME; "" is the task of the dataset.
