@@ -30,12 +30,20 @@ def state_folder() -> Path:
     return home / "penstock"
 
 
-def check_regular(path: Path) -> None:
+def check_regular(path: Path, limit: int | None = None) -> None:
     """Whether a path is a file that ends: a pipe would be waited for without end.
 
+    Args:
+        path: of the file.
+        limit: bytes that it may have; None for any number.
+
     Raises:
-        OSError: it is none, or not there.
+        OSError: it is none, not there, or larger.
     """
+    if "\0" in str(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    if limit is not None and path.stat().st_size > limit:
+        raise OSError(errno.EFBIG, f"larger than {limit:,} bytes", str(path))
     if not stat.S_ISREG(path.stat().st_mode):
         raise OSError(errno.EINVAL, "not a regular file", str(path))
 

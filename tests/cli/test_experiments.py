@@ -139,6 +139,14 @@ def test_a_run_with_a_tag_keeps_its_checkpoints(runs, capsys):
     assert len(there(runs / "0001-a")) == 4
 
 
+def test_a_run_that_lies_elsewhere_keeps_its_checkpoints(runs, tmp_path, capsys):
+    checkpoints(runs / "0001-a", 1, 2, best=2)
+    (runs / "0001-a").rename(tmp_path / "theirs")
+    (runs / "0001-a").symlink_to(tmp_path / "theirs")
+    call("prune", "--yes", capsys=capsys)
+    assert len(there(tmp_path / "theirs")) == 4
+
+
 def test_a_run_that_was_broken_off_keeps_its_best_and_its_last(runs, capsys):
     checkpoints(runs / "0002-longer", 1, 2, 3, 4, best=2)
     out = call("prune", "--yes", "--match", "longer", capsys=capsys)[1]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import resource
 import shutil
+from typing import NamedTuple
 
 import pytest
 from support import hostile
@@ -122,3 +123,34 @@ def test_many_damages_of_a_dataset_are_named(packed, tmp_path, capsys):
 @pytest.mark.soak
 def test_many_damages_of_a_run_are_named(whole_run, tmp_path, capsys):
     damaged_runs(whole_run, tmp_path, capsys, 50)
+
+
+def grown(path):
+    """A file with gigabytes of nothing behind it, which take no room on the disk."""
+    with path.open("ab") as handle:
+        handle.truncate(path.stat().st_size + (1800 << 20))
+
+
+class Grown(NamedTuple):
+    what: str = "1.8 GB of zeros behind it"
+
+
+@pytest.mark.parametrize("name", ["dataset.json", ".index", ".classes.npy"])
+def test_gigabytes_behind_a_file_of_a_dataset_are_not_read(packed, tmp_path, name, capsys):
+    data = tmp_path / "data"
+    shutil.copytree(packed.folder, data)
+    path = next(each for each in sorted(data.iterdir()) if each.name.endswith(name))
+    grown(path)
+    for words in (("verify", data), ("train", data, *SMALL, "--runs", tmp_path / "runs")):
+        check(words, data, path, Grown(), capsys)
+
+
+@pytest.mark.parametrize("name", ["recipe.toml", "checkpoints/last/manifest.json", "code/net.py", "data.json"])
+def test_gigabytes_behind_a_file_of_a_run_are_not_read(whole_run, tmp_path, name, capsys):
+    copy = tmp_path / "runs" / whole_run.name
+    shutil.copytree(whole_run, copy, symlinks=True)
+    path = copy / name
+    path.parent.mkdir(exist_ok=True)
+    grown(path)
+    for words in (("runs", copy.parent), ("report", copy), ("evaluate", copy), ("train", "--resume", copy)):
+        check(words, copy, path, Grown(), capsys)

@@ -169,6 +169,9 @@ def _leaf(owner: type, name: str, value: Any, key: str, where: str) -> Any:
         ) from None
     if wrong := outside(converted, bounds_of(owner)[name]):
         raise RecipeError(at(where, key), **wrong)
+    if isinstance(converted, str) and "\0" in converted:
+        expected = "text without the character 0, which no path has"
+        raise RecipeError(at(where, key), expected=expected, found=ascii(converted), remedy="Remove it")
     return converted
 
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import tomli_w
 
+from penstock import files
 from penstock.config.building import built, check_tree
 from penstock.config.checks import check
 from penstock.config.members import NAME, chooses, flat, kind_of, member_named, members
 from penstock.errors import RecipeError
+from penstock.runs.listing import LARGEST_RECIPE
 from penstock.settings import Recipe
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ def load(path: Path) -> Recipe:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
+        if path.is_file():  # and no pipe, by which shells pass what another command prints
+            files.check_regular(path, LARGEST_RECIPE)
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         found = (error.strerror or str(error)).lower()

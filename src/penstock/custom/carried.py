@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FOLDER: Final = "code"
+_LARGEST: Final = 1 << 26  # bytes of a file of code
 
 
 def keep(place: ImportPath, setting: str, folder: Path) -> ImportPath:
@@ -110,4 +111,12 @@ def _contents(folder: Path) -> dict[str, bytes]:
             remedy="Put the file itself in its place",
         )
     found = (path for path in there if path.is_file() and not files.is_leftover(path))
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in found}
+    return {path.relative_to(root).as_posix(): _read(path) for path in found}
+
+
+def _read(path: Path) -> bytes:
+    if path.stat().st_size > _LARGEST:
+        raise RunError(
+            str(path), expected=f"code of at most {_LARGEST:,} bytes", found="a larger file", remedy="Remove it"
+        )
+    return path.read_bytes()

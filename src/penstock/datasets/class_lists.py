@@ -32,6 +32,7 @@ CLASS_FILES: Final = (
 )
 """Files of class names beside the data: one a line; a list of JSON, or a map of ids to names or of names to ids."""
 _MAX_JSON: Final = 1 << 20  # bytes of a file of class names
+_MAX_DIGITS: Final = 18  # of an id
 _IGNORED: Final = 255  # an id that means no class
 
 
@@ -87,14 +88,19 @@ def names_in_json(path: Path) -> tuple[str, ...]:
     return check_names([listing.composed(names[number]) for number in ids], str(path))
 
 
+def id_in(text: str) -> int:
+    """The id that a text states; -1 where it states none, or a number of more digits than ids have."""
+    return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else -1
+
+
 def _by_id(found: Any) -> dict[int, str]:
     """Names by their ids, of a list of JSON, of a map of ids to names or of names to ids; empty where it is none."""
     if isinstance(found, list) and all(isinstance(name, str) for name in found):
         return dict(enumerate(found))
     if not isinstance(found, dict):
         return {}
-    if all(key.isdecimal() and isinstance(name, str) for key, name in found.items()):
-        return {int(key): name for key, name in found.items()}
+    if all(id_in(key) >= 0 and isinstance(name, str) for key, name in found.items()):
+        return {id_in(key): name for key, name in found.items()}
     by_name = all(type(number) is int and number >= 0 for number in found.values())
     names = {number: name for name, number in found.items()} if by_name else {}
     return names if len(names) == len(found) else {}  # images with their labels share some

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from penstock.values import Snapshot
 
 
+_LARGEST: Final = 1 << 28  # bytes of dataset.json
 _FORMAT: Final = 2  # of dataset.json
 _FILE_NAME: Final = re.compile(r"[^./\\\0*?\[][^/\\\0*?\[]*")
 """Of a shard: no path, and no pattern of several files."""
@@ -239,7 +240,7 @@ class FolderDataset:
         """
         path = folder / PACKED
         try:
-            files.check_regular(path)
+            files.check_regular(path, _LARGEST)
             description = msgspec.json.decode(path.read_bytes(), type=Description)
         except OSError:
             raise DatasetError(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.kinds import Kind
     from penstock.kinds.items import InspectedItem
 
+_LARGEST: Final = 1 << 28  # bytes
 _SUFFIX: Final = ".classes.npy"
 
 
@@ -44,7 +45,11 @@ def write_occurrences(shard: Path, items: Sequence[InspectedItem], kind: Kind, c
 def digest_of(shard: Path) -> str:
     """The hash of the file that belongs to a shard; "" where there is none."""
     path = path_of(shard)
-    return hashed(path.read_bytes()) if path.is_file() else ""
+    try:
+        files.check_regular(path, _LARGEST)
+    except OSError:
+        return ""
+    return hashed(path.read_bytes())
 
 
 def read_occurrences(shard: Path, records: int, classes: int, digest: str) -> NDArray[np.bool_]:

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from penstock import files
+from penstock.runs import manifests
 from penstock.runs.folder import cut_back
 from penstock.session import Hook
 from penstock.session.evaluation import with_loss
@@ -37,8 +38,10 @@ class _Log(Hook):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Cut the file back to where the checkpoint left it."""
         self._close()  # a training that goes back has lines that are not yet written
+        if not isinstance(size := state.get("bytes", 0), int):
+            raise manifests.damaged(self.path, "the number of its bytes in the checkpoint", repr(size))
         if self.ranks.is_main:
-            cut_back(self.path, int(state.get("bytes", 0)))
+            cut_back(self.path, size)
 
     def state_dict(self) -> dict[str, Any]:
         """Make the file durable, and tell how long it is."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MAGIC: Final = b"penstock-index-1\n"
+_MAX_HEAD: Final = 1 << 10  # bytes before the entries
 _ENTRY: Final = 20  # bytes: offset and length of 8 each, checksum of 4
 
 
@@ -106,7 +107,7 @@ def save(index: Index, shard: Path) -> None:
 def load(shard: Path) -> Index | None:
     """The sidecar, or None when it is missing, stale, or not whole."""
     try:
-        files.check_regular(path_of(shard))
+        files.check_regular(path_of(shard), _MAX_HEAD + shard.stat().st_size * _ENTRY // OVERHEAD)
         data = path_of(shard).read_bytes()
     except OSError:
         return None

@@ -16,6 +16,7 @@ from penstock.runs.notes import read_note, read_tags
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+LARGEST_RECIPE: Final = 1 << 24  # bytes
 RUNNING: Final = "running"
 KILLED: Final = "killed"
 DAMAGED: Final = "damaged"
@@ -141,6 +142,7 @@ def read_recipe(folder: RunFolder) -> dict[str, Any]:
         RunError: the recipe is damaged.
     """
     try:
+        files.check_regular(folder.path / "recipe.toml", LARGEST_RECIPE)
         return dict(_flat(tomllib.loads((folder.path / "recipe.toml").read_text())))
     except (OSError, ValueError, RecursionError) as error:
         raise folder.damaged("recipe.toml", "TOML", str(error)) from error

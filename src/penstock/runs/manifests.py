@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NAME: Final = "manifest.json"
+_LARGEST: Final = 1 << 26  # bytes of a file of JSON in a checkpoint
 
 
 def write(folder: Path, step: int) -> None:
@@ -45,6 +46,7 @@ def read_json(path: Path) -> Any:
         CheckpointError: it cannot be read.
     """
     try:
+        files.check_regular(path, _LARGEST)
         return json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as error:
         raise damaged(path, "a JSON file", f"an unreadable one ({error})") from error

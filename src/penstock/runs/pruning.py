@@ -39,7 +39,8 @@ class Prunable:
 
 def prunable(paths: Sequence[Path]) -> list[Prunable]:
     """What may go of each run that has no tag, is not being trained, and has something to spare."""
-    runs = [run for run in map(summarize, paths) if not run.tags and run.state not in {RUNNING, DAMAGED}]
+    own = (path for path in paths if not path.is_symlink())  # which another folder has
+    runs = [run for run in map(summarize, own) if not run.tags and run.state not in {RUNNING, DAMAGED}]
     found = (_of(RunFolder(run.path), has_ended=run.state in _ENDED) for run in runs)
     return [each for each in found if each.checkpoints]
 

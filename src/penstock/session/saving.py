@@ -144,7 +144,7 @@ class TrainingState:
         """
         try:
             found = msgspec.convert(saved, _Saved)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half of a surrogate pair
             raise manifests.damaged(Path(where) / "state.json", "the state of a training", str(error)) from None
         sample = msgspec.to_builtins(found.sample)
         return cls(step, found.cursor, found.best, found.pending_evaluation, found.left_out, sample)

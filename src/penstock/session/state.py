@@ -78,11 +78,13 @@ def load_optimizer(
             expected = "the state of the optimizer, for parameters of the model"
             raise manifests.damaged(Path(where) / "optimizer.safetensors", expected, f"the tensor {name}")
         parameter = parameters[owner]
-        if tensor.shape == parameter.shape:
+        fits = tensor.shape == parameter.shape and tensor.is_floating_point() == parameter.is_floating_point()
+        if fits:
             optimizer.state[parameter][entry] = torch.empty_like(parameter).copy_(cut_like(tensor, parameter))
         elif entry in _LIKE_PARAMETER:
-            expected = f"{name} of shape {tuple(parameter.shape)}, as the parameter is"
-            raise manifests.damaged(Path(where) / "optimizer.safetensors", expected, str(tuple(tensor.shape)))
+            expected = f"{name} of {parameter.dtype} and shape {tuple(parameter.shape)}, as the parameter is"
+            found = f"{tensor.dtype} and {tuple(tensor.shape)}"
+            raise manifests.damaged(Path(where) / "optimizer.safetensors", expected, found)
         else:  # a step counter
             optimizer.state[parameter][entry] = tensor.clone()
     if isinstance(optimizer, torch.optim.RMSprop):  # which wants a buffer where there was no momentum before

@@ -84,3 +84,10 @@ def test_a_byte_order_mark_is_no_part_of_a_recipe(tmp_path):
 )
 def test_a_name_of_another_section_or_written_out_is_understood(name, meant):
     assert message(apply, Recipe(), [f"{name}=1"]).endswith(f". Did you mean {meant}?")
+
+
+@pytest.mark.parametrize("key", ["data.path", "init", "model.weights", "model.name"])
+def test_no_path_has_the_character_0(key):
+    assert message(apply, Recipe(), [f'{key}="a\\u0000b"']) == (
+        f"{key}: expected text without the character 0, which no path has, found 'a\\x00b'. Remove it."
+    )

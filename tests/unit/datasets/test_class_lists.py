@@ -6,9 +6,10 @@ import cv2
 import numpy as np
 import pytest
 from support.errors import refused
+from support.miniatures import make_image, write
 
 from penstock.datasets import inspect
-from penstock.datasets.class_lists import read_classes
+from penstock.datasets.class_lists import id_in, read_classes
 
 NAMES = ("sky", "tree", "road")
 
@@ -110,3 +111,12 @@ def test_a_folder_of_masks_has_them(tmp_path, name):
 
     assert report.labels.classes == NAMES
     assert [problem for problem in report.problems if name in problem.message] == []
+
+
+def test_a_number_of_thousands_of_digits_is_no_id(tmp_path):
+    for number in range(2):
+        write(tmp_path / f"train/{number}.png", make_image(seed=number))
+    write(tmp_path / "train/metadata.csv", "file_name,label\n0.png,2\n1.png,1" + "0" * 5000)
+
+    assert inspect(tmp_path).labels.classes == ("1" + "0" * 5000, "2")
+    assert [id_in(text) for text in ("7", "007", "-1", "x", "", "1" * 5000)] == [7, 7, -1, -1, -1, -1]

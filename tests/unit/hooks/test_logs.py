@@ -5,6 +5,9 @@ import time
 import pytest
 from support.training import recipe
 
+from penstock.errors import CheckpointError
+from penstock.hooks.logs import MetricsLog
+from penstock.ranks import Ranks
 from penstock.session import Hook
 from penstock.training import train
 
@@ -48,3 +51,14 @@ class TestLogs:
 
         assert [line["epoch"] for line in lines] == pytest.approx([4 * step / 21 for step in range(1, 7)])
         assert [line["lr"] for line in lines] == pytest.approx([0.05 * (1 - step / 6) ** 0.9 for step in range(6)])
+
+
+@pytest.mark.parametrize("size", [{"a": 1}, "x", [], None])
+def test_a_length_that_is_no_number_is_named(tmp_path, size):
+    with pytest.raises(CheckpointError) as caught:
+        MetricsLog(tmp_path / "metrics.jsonl", Ranks()).load_state_dict({"bytes": size})
+
+    assert str(caught.value) == (
+        f"{tmp_path}/metrics.jsonl: expected the number of its bytes in the checkpoint, found {size!r}. The checkpoint is "
+        "damaged: use another one of the run."
+    )

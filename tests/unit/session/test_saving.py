@@ -237,3 +237,9 @@ def test_another_state_is_a_damaged_checkpoint(change):
     with pytest.raises(CheckpointError) as caught:
         TrainingState.from_json(7, saved, "run/step")
     assert str(caught.value).startswith("run/step/state.json: expected the state of a training, found ")
+
+
+def test_half_a_surrogate_pair_in_a_state_is_named():
+    saved = {"cursor": {"position": 0, "plan": ""}, "best": "\ud800", "pending_evaluation": False, "hooks": {}}
+    with pytest.raises(CheckpointError, match="expected the state of a training"):
+        TrainingState.from_json(0, saved, "runs/1/checkpoints/last")

@@ -45,9 +45,11 @@ def test_a_state_of_another_shape_is_named_before_the_first_step(kind):
         with pytest.raises(CheckpointError) as caught:
             state.load_optimizer(optimizer, model, tensors | {name: torch.ones(2, 4)}, "runs/1/checkpoints/last")
         assert str(caught.value) == (
-            f"runs/1/checkpoints/last/optimizer.safetensors: expected {name} of shape (2, 3), as the parameter is, "
-            "found (2, 4). The checkpoint is damaged: use another one of the run."
+            f"runs/1/checkpoints/last/optimizer.safetensors: expected {name} of torch.float32 and shape (2, 3), as the "
+            "parameter is, found torch.float32 and (2, 4). The checkpoint is damaged: use another one of the run."
         )
+        with pytest.raises(CheckpointError, match=r"found torch\.int64 and \(2, 3\)"):
+            state.load_optimizer(optimizer, model, tensors | {name: torch.ones(2, 3, dtype=torch.int64)}, "last")
 
 
 def test_what_is_written_is_read(tmp_path):

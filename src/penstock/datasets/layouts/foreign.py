@@ -53,12 +53,12 @@ _NUMBER: Final = rb"-?\d+(\.\d+)?"
 _FRACTION: Final = rb"([01]|[01]?\.\d+(e-\d+)?)"
 _FORMATS: Final = (
     _format("Datumaro's JSON", r"\.json$", rb'.*"dm_format_version"', _EXPORT),
-    _format("BDD100K's JSON", r"\.json$", rb'.*"labels".*"box2d"', _EXPORT),
+    _format("BDD100K's JSON", r"\.json$", rb'(?=.*"labels").*"box2d"', _EXPORT),
     _format("COCO's panoptic JSON", r"\.json$", rb'.*"segments_info"', _EXPORT),
     _format(
         "KITTI's boxes",
         r"\.txt$",
-        rb"[^\n]*?[^\d\s.-][^\n]*( " + _NUMBER + rb"){14,15}\s*(\n|$)",
+        rb"(?=[^\n]*[^\d\s.-])[^\n]{1,256}?( " + _NUMBER + rb"){14,15}\s*(\n|$)",
         f"Convert them to COCO or YOLO, or {_CUSTOM}",
     ),
     _format(
@@ -82,13 +82,13 @@ _FORMATS: Final = (
     _format(
         "Label Studio's CSV of boxes or outlines",
         r"\.(csv|tsv)$",
-        rb"[^\n]*\bannotation_id\b.*(rectangle|polygon|brush|ellipse|keypoint)labels",
+        rb"(?=[^\n]*\bannotation_id\b).*(rectangle|polygon|brush|ellipse|keypoint)labels",
         f"Export the annotations as JSON there, or {_CUSTOM}",
     ),
     _format(
         "CVAT's XML of videos",
         r"\.xml$",
-        rb".*<annotations>.*<track\b",
+        rb"(?=.*<annotations>).*<track\b",
         f"Export it as 'CVAT for images' there, which comes with the frames, or {_CUSTOM}",
     ),
     _format("the XML of LabelMe's website", r"\.xml$", rb"\s*<annotation>.*<(polygon|LM_filename)\b", _EXPORT),
@@ -139,7 +139,7 @@ _FORMATS: Final = (
     _format(
         "a table of pixels, as MNIST is passed on in CSV",
         r"\.csv$",
-        rb"[^\n]*?(,\s*[^,\n]{1,12}){700,}",
+        rb"[^,\n]*(,[^,\n]{1,14}){700,}",
         "Write the images to a folder for each class",
     ),
     _format(

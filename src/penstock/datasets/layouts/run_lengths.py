@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.annotated import BACKGROUND
 from penstock.datasets.layouts.columns import image_column
@@ -174,7 +174,7 @@ def _image_and_label(row: Row, called: str, label: str, others: Sequence[str]) -
 
 
 def _by_number(name: str) -> tuple[int, str]:
-    return (int(name), "") if name.isdecimal() else (-1, name)
+    return class_lists.id_in(name), name
 
 
 def _order(found: Mapping[Path, Sequence[_Runs]]) -> tuple[bool, str]:

@@ -43,7 +43,6 @@ _GROUP: Final = (
     "group", "patient", "patient_id", "patientid", "subject", "subject_id", "case", "case_id", "study_id", "video",
     "video_id", "clip", "sequence",
 )  # fmt: skip
-_MAX_DIGITS: Final = 18
 _OBJECT: Final = "object"
 _NOTHING: Final = frozenset({"0", "none", "no finding", "normal", "background", "negative", "nothing", "empty"})
 _SHOWN: Final = 5  # numbers of lines in a sentence
@@ -143,7 +142,7 @@ def _read(folder: Path, path: Path, fields: Mapping[str, str]) -> tuple[_Table |
 def _with_names(rows: dict[int, Row], label: str, names: Sequence[str]) -> dict[int, Row]:
     """Rows whose labels are the ids of classes that classes.txt names, with these names."""
     found = {row.get(label, "") for row in rows.values()} - {""}
-    if not found or found & set(names) or not all(each.isdecimal() and int(each) < len(names) for each in found):
+    if not found or found & set(names) or not all(0 <= class_lists.id_in(each) < len(names) for each in found):
         return rows
     return {n: {**row, label: names[int(row[label])]} if row.get(label) else row for n, row in rows.items()}
 
@@ -328,7 +327,7 @@ def _first(names: tuple[str, ...], columns: list[str]) -> str:
 
 def _by_number(name: str) -> tuple[int, str]:
     whole = name.partition(".")[0] if re.fullmatch(r"\d+\.0+", name) else name  # as pandas writes numbers beside gaps
-    return (int(whole), name) if whole.isdecimal() and len(whole) <= _MAX_DIGITS else (-1, name)
+    return class_lists.id_in(whole), name
 
 
 def _stem(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from penstock.datasets import listing
+from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import voc
 from penstock.kinds.items import Item, Labels, Problem, named
@@ -47,7 +47,7 @@ def recognise(folder: Path) -> Layout | None:
 def _lines(path: Path) -> list[tuple[str, int]]:
     """Names and numbers of breeds."""
     words = [line.split() for line in listing.text_of(path).splitlines() if not line.startswith("#")]
-    return [(each[0], int(each[1])) for each in words if len(each) == _WORDS and each[1].isdecimal()]
+    return [(each[0], class_lists.id_in(each[1])) for each in words if len(each) == _WORDS and each[1].isdecimal()]
 
 
 def _masks(breed: Layout, annotations: Path) -> Layout:

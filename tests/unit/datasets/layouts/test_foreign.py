@@ -8,6 +8,7 @@ from support.layouts import words
 from support.miniatures import gray, make_image, write
 
 from penstock.datasets import LayoutOptions, inspect
+from penstock.datasets.layouts import foreign
 
 OWN = "describe the layout in a file of your own with --layout FILE.py:NAME (docs/layouts.md)"
 EXPORT = f"Export the data as COCO from the tool that has written it, or {OWN}."
@@ -88,3 +89,21 @@ def test_masks_are_no_reason_to_read_every_text(tmp_path):
     write(tmp_path / "notes/a.txt", "1 2 3 4\n")
 
     assert words(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("labels/val/b.txt", "1 0.5 0.5 " + "x" * 65_000 + " 0.2"),
+        ("labels/val/b.txt", "dog" + " 1" * 32_000 + " x"),
+        ("a.json", '"labels"' * 8000),
+        ("a.xml", "<annotations>" * 5000),
+        ("a.csv", "annotation_id " * 4600),
+        ("a.csv", ("," + " " * 14) * 690 + "\n"),
+    ],
+)
+def test_a_long_line_is_no_format_and_is_looked_at_once(file, text):
+    """What goes back over a line again and again takes minutes for these, and ends by pytest's limit."""
+    for _ in range(20):
+        for known in foreign._FORMATS:
+            assert not (known.files.search(file) and known.begins.match(text.encode()))
