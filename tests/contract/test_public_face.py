@@ -84,6 +84,16 @@ class TestFace:
             "<LoadedModel unet:test_resnet for segmentation, after step "
         )
         assert repr(ps.Run(trained)) == f"<Run {trained}>"
+        (listed,) = ps.list_runs(trained.parent)
+        assert repr(listed).startswith(f"<RunSummary {trained.name}: finished, step ")
+        compared = ps.compare(trained, trained)
+        assert repr(compared) == f"<RunComparison of {trained.name}, {trained.name}: 0 differences, 0 cautions>"
+        evaluated = ps.Run(trained).evaluate()
+        assert repr(evaluated).startswith("<Evaluation of val, step ")
+        assert "mean_iou 0." in repr(evaluated)
+        feed = data["train"].feed(batch=4, crop=(32, 32), seed=5)
+        assert repr(feed) == "<Feed: batches of 4>"
+        assert repr(next(feed.batches())) == "<Batch of 4 up to position 4: image (4, 32, 32, 3), mask (4, 32, 32)>"
 
     def test_a_feed_gives_the_batches_of_a_training(self, packed, tmp_path):
         seen = []

@@ -38,6 +38,10 @@ class Batch:
     def __len__(self) -> int:
         return len(self.origins)
 
+    def __repr__(self) -> str:
+        tensors = (f"{name} {tuple(each.shape)}" for name, each in self.tensors.items())
+        return f"<Batch of {len(self)} up to position {self.cursor.position:,}: {', '.join(tensors)}>"
+
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><td>{html.escape(name)}</td><td>{tuple(each.shape)}</td><td>{str(each.dtype).removeprefix('torch.')}"

@@ -90,6 +90,10 @@ class Feed:
     stall_timeout: float = 0.0
     meter: Meter = field(default_factory=Meter, compare=False)
 
+    def __repr__(self) -> str:
+        share = f", slice {self.share.rank} of {self.share.world_size}" if self.share.world_size > 1 else ""
+        return f"<Feed: batches of {self.batch}{share}>"
+
     def __post_init__(self) -> None:
         if self.batch < self.share.world_size:
             raise PlanError(

@@ -196,3 +196,19 @@ def encode_png(pixels: NDArray[Any], where: str = "an image") -> bytes:
     """
     order = {1: [0], 3: [2, 1, 0], 4: [2, 1, 0, 3]}[pixels.shape[2]]
     return png.encode(pixels[..., order], where)
+
+
+def preview(data: bytes, where: str) -> bytes:
+    """A PNG as WebP of at most 1600 x 16000 pixels, for pages: a tenth of its size or less.
+
+    Raises:
+        ImageError: it is damaged; `where` names it.
+    """
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR) if data else None
+    if pixels is None:
+        raise ImageError(where, expected="a PNG image", found="a damaged one", remedy="Draw it again")
+    height, width = pixels.shape[:2]
+    scale = min(1.0, 1600 / width, 16_000 / height)
+    size = max(1, round(width * scale)), max(1, round(height * scale))
+    small = cv2.resize(pixels, size, interpolation=cv2.INTER_AREA) if scale < 1 else pixels
+    return bytes(cv2.imencode(".webp", small, [cv2.IMWRITE_WEBP_QUALITY, 80])[1])

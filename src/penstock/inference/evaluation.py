@@ -43,6 +43,10 @@ class Evaluation:
     cost: str = ""
     figures: tuple[Path, ...] = ()
 
+    def __repr__(self) -> str:
+        scores = ", ".join(f"{name} {value:.4f}" for name, value in self.scores.summary().items())
+        return f"<Evaluation of {self.split}, step {self.step:,}: {scores}>"
+
     @property
     def table(self) -> str:
         """The scores class by class, as text."""

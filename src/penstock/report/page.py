@@ -8,6 +8,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import files
+from penstock.errors import ImageError
+from penstock.images.codecs import preview
 from penstock.report.curves import COLORS, Curve, chart, smoothed, values_over
 from penstock.report.figures import FOLDED, figures, folded
 from penstock.report.summary import best_lines, score_lines, step_lines, summary_of
@@ -132,7 +134,7 @@ def _evaluation(folder: RunFolder, path: Path, when: str) -> str:
 
 def _figures(folder: RunFolder) -> list[str]:
     paths = sorted((folder.path / "figures").glob("*.png"))
-    return [section(_title(path.stem), _image(path.read_bytes(), path.stem)) for path in paths]
+    return [section(_title(path.stem), _image(path)) for path in paths]
 
 
 def _title(stem: str) -> str:
@@ -144,8 +146,12 @@ def _title(stem: str) -> str:
     return stem
 
 
-def _image(data: bytes, text: str) -> str:
-    return f'<img alt="{html.escape(text)}" src="data:image/png;base64,{base64.b64encode(data).decode()}">'
+def _image(path: Path) -> str:
+    try:
+        shown = base64.b64encode(preview(path.read_bytes(), path.name)).decode()
+    except ImageError as error:
+        return f"<p>{html.escape(str(error))}</p>"
+    return f'<img alt="{html.escape(path.stem)}" src="data:image/webp;base64,{shown}">'
 
 
 def _folded(folder: RunFolder, name: str) -> str:

@@ -68,6 +68,11 @@ class RunComparison:
     cautions: tuple[str, ...] = ()
     spreads: tuple[Spread, ...] = ()
 
+    def __repr__(self) -> str:
+        count = sum(map(len, (self.recipe, self.data, self.code, self.environment)))
+        names = ", ".join(run.name for run in self.runs)
+        return f"<RunComparison of {names}: {counted(count, 'difference')}, {counted(len(self.cautions), 'caution')}>"
+
     def lines(self) -> list[str]:
         """All of it as text: a column for each run."""
         names = tuple(run.name for run in self.runs)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import base64
 import html
 import json
 import re
 import shutil
 
+import cv2
 import numpy as np
 import pytest
 from support.browser import needs_browser, run_in
@@ -13,6 +15,7 @@ from support.training import recipe
 
 from penstock.assembly import load_checkpoint
 from penstock.errors import RunError
+from penstock.images.codecs import encode_png
 from penstock.report import write_report
 from penstock.runs import RunFolder
 from penstock.training import train
@@ -169,7 +172,7 @@ def test_bytes_that_are_no_text_in_a_log_are_left_out(trained, tmp_path):
 
 def test_figures_have_headings_that_people_read(evaluated_run):
     for name in ("step-00000012", "predictions-val-00001000", "predictions-a-b-00000002", "mine"):
-        (evaluated_run.path / f"figures/{name}.png").write_bytes(b"png")
+        (evaluated_run.path / f"figures/{name}.png").write_bytes(encode_png(np.zeros((8, 8, 3), np.uint8)))
     text = write_report(evaluated_run).read_text()
     for name in ("step-00000012", "predictions-val-00001000", "predictions-a-b-00000002", "mine"):
         (evaluated_run.path / f"figures/{name}.png").unlink()
@@ -177,3 +180,22 @@ def test_figures_have_headings_that_people_read(evaluated_run):
     assert re.findall(r"<h2>([^<]*)</h2>\n<img", text) == [
         "mine", "Predictions on a-b after step 2", "Predictions on val after step 1,000", "Images of step 12",
     ]  # fmt: skip
+
+
+def test_figures_are_small_and_a_damaged_one_is_named(evaluated_run, tmp_path):
+    shutil.copytree(evaluated_run.path, tmp_path / "run", symlinks=True)
+    figures = tmp_path / "run/figures"
+    shutil.rmtree(figures, ignore_errors=True)
+    figures.mkdir()
+    rng = np.random.default_rng(0)
+    fields = rng.integers(0, 256, (150, 60, 3), np.uint8).repeat(30, axis=0).repeat(30, axis=1)
+    noisy = np.clip(fields + rng.normal(0, 6, fields.shape), 0, 255).astype(np.uint8)
+    (figures / "predictions-val-00000004.png").write_bytes(encode_png(noisy))
+    (figures / "worst-val-00000004.png").write_bytes(b"no image")
+    page = write_report(RunFolder.open(tmp_path / "run")).read_text()
+
+    assert (figures / "predictions-val-00000004.png").stat().st_size > 10_000_000
+    assert len(page) < 2_000_000
+    assert "<p>worst-val-00000004.png: expected a PNG image, found a damaged one. Draw it again.</p>" in page
+    (shown,) = re.findall(r"data:image/webp;base64,([^\"]+)", page)
+    assert cv2.imdecode(np.frombuffer(base64.b64decode(shown), np.uint8), cv2.IMREAD_COLOR).shape == (4000, 1600, 3)
