@@ -25,10 +25,6 @@ def available() -> int:
 def quota(root: Path = _CGROUPS, own: Path = _CGROUP) -> float | None:
     """The processor time that control groups (Linux, version 1 or 2) leave this process, in cores; None where they set
     no limit. The lowest limit of its group and all groups above it counts.
-
-    Args:
-        root: where control groups are mounted.
-        own: the file that names this process's group.
     """
     found = [_limit(folder) for folder in _groups(root, own)]
     limits = [each for each in found if each is not None]

@@ -140,13 +140,7 @@ class RecipeError(PenstockError):
 
 
 def not_installed(purpose: str, packages: str, remedy: str) -> RecipeError:
-    """The error for packages of an extra that something needs.
-
-    Args:
-        purpose: what needs them, as the beginning of a sentence.
-        packages: their names.
-        remedy: how to install them, and what else to do.
-    """
+    """The error for packages of an extra that something needs."""
     message = f"{purpose} needs {packages}."
     return RecipeError(purpose, remedy=remedy, message=message)
 

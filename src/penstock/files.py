@@ -33,10 +33,6 @@ def state_folder() -> Path:
 def check_regular(path: Path, limit: int | None = None) -> None:
     """Whether a path is a file that ends: a pipe would be waited for without end.
 
-    Args:
-        path: of the file.
-        limit: bytes that it may have; None for any number.
-
     Raises:
         OSError: it is none, not there, or larger.
     """

@@ -11,12 +11,7 @@ if TYPE_CHECKING:
 
 
 def names_of(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package (PEP 562).
-
-    Args:
-        package: its name.
-        homes: the names that it gives, by the modules that they are in.
-    """
+    """The `__getattr__` of a package (PEP 562)."""
     home_of = {name: home for home, names in homes.items() for name in names}
 
     def found(name: str) -> Any:

@@ -41,11 +41,6 @@ _NAME_DATA: Final = "Set data.path in the recipe (relative to the folder of the 
 def resolve_settings(given: Mapping[str, Any], where: str = "", notes: tuple[str, ...] = ()) -> Resolved:
     """The recipe of some settings; its dataset is opened to see what is learnt.
 
-    Args:
-        given: settings, named as `section.key`; of them `data.path` is needed.
-        where: they were given, for errors.
-        notes: what people are told of them when training begins.
-
     Raises:
         RecipeError: a setting is not known, its value does not fit, or the task does not support it.
         DatasetError: there is no such dataset.

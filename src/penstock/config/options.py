@@ -60,11 +60,6 @@ _FAST: Final = {
 def settings_of(*, overfit: int | None = None, fast_dev_run: bool = False, **options: Any) -> dict[str, Any]:
     """The settings of the options that were given, named as `section.key`; None and "" were not.
 
-    Args:
-        overfit: records to learn and to evaluate on.
-        fast_dev_run: whether to try everything once.
-        options: the others of `Options`.
-
     Raises:
         RecipeError: two steps are to be tried, and epochs were given.
     """

@@ -110,13 +110,6 @@ def refuse_unknown(
 ) -> None:
     """Settings that a custom factory has no parameters for are refused.
 
-    Args:
-        found: the factory.
-        place: where it is.
-        setting: that names it, for errors.
-        given: its settings.
-        supplied: parameters that are not settings, as the caller fills them.
-
     Raises:
         RecipeError: there is one.
     """

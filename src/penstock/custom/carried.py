@@ -56,10 +56,6 @@ def digests(folder: Path) -> dict[str, str]:
 def check(folder: Path, stated: Mapping[str, str]) -> None:
     """Whether the code that a folder carries is what was copied, and may be executed.
 
-    Args:
-        folder: of a run or a dataset.
-        stated: the hashes of its files when they were copied.
-
     Raises:
         RunError: a file is missing, was added or changed, or nobody trusts it.
     """

@@ -65,15 +65,7 @@ def infer_classes(items: Sequence[InspectedItem], labels: Labels, kind: Kind) ->
 def check_together(
     layout: Layout, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
 ) -> Iterator[Problem]:
-    """What only shows when all items are seen.
-
-    Args:
-        layout: what lies in the folder.
-        items: all of its items.
-        labels: with the classes filled in.
-        folder: where it is.
-        stated: whether somebody named the classes; inferred ones are trusted less.
-    """
+    """What only shows when all items are seen."""
     yield from _leaks(items, folder)
     yield from duplicates.near(items, folder)
     yield from _elsewhere(items, folder)

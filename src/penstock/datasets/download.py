@@ -55,11 +55,6 @@ ARCHIVES: Final = {
 def download(archive: Archive, folder: Path, progress: Callable[[int, int], None] = silent) -> Path:
     """Have an archive unpacked in a folder; nothing is done where it is.
 
-    Args:
-        archive: which one.
-        folder: made if it is not there; the archive is kept in it.
-        progress: called with the MiB that are there and those in all.
-
     Returns:
         The folder that it was unpacked to.
 

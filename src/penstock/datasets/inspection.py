@@ -61,11 +61,7 @@ class Inspection:
         return describing.describe(self)
 
     def describe_briefly(self, *, rewritten: bool = False) -> str:
-        """What it is packed as, with its notes, in lines, as `penstock pack` prints it.
-
-        Args:
-            rewritten: whether images are written anew, which is then said.
-        """
+        """What it is packed as, with its notes, in lines, as `penstock pack` prints it."""
         return describing.describe_briefly(self, rewritten=rewritten)
 
     def draw_duplicates(self, output: str | Path) -> tuple[int, int]:

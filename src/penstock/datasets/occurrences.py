@@ -55,12 +55,6 @@ def digest_of(shard: Path) -> str:
 def read_occurrences(shard: Path, records: int, classes: int, digest: str) -> NDArray[np.bool_]:
     """Which classes the records of a shard have: bool (records, classes).
 
-    Args:
-        shard: the shard's path.
-        records: how many it has.
-        classes: how many there are.
-        digest: the hash that `digest_of` gave when the file was written.
-
     Raises:
         DatasetError: there is no such file, or it is of other records.
     """

@@ -74,12 +74,6 @@ def pack(
 ) -> FolderDataset:
     """Write the shards and dataset.json.
 
-    Args:
-        found: an inspection without fatal problems.
-        output: the folder to fill; made if it is not there.
-        options: how shards are cut.
-        progress: called with the records written and the records in all.
-
     Raises:
         DatasetError: the inspection has fatal problems, or the folder holds another dataset.
     """

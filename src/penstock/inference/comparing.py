@@ -39,13 +39,7 @@ class Comparison:
 
 
 def random_images(graph: Graph, size: Size, *, dynamic: bool) -> list[torch.Tensor]:
-    """Images of a size and, where a file takes several, of another one too; the same ones each time.
-
-    Args:
-        graph: what is exported.
-        size: (height, width).
-        dynamic: whether height and width may differ from call to call.
-    """
+    """Images of a size and, where a file takes several, of another one too; the same ones each time."""
     generator = torch.Generator().manual_seed(0)
     shape, (low, high) = list(graph.shape), graph.values or (0, (1 << graph.bits) - 1)
     dtype = getattr(torch, graph.dtype)

@@ -165,12 +165,6 @@ def _listed(options: list[str]) -> str:
 def load_model(path: Path, checkpoint: str = "", device: str = "auto", parts: Experiment | None = None) -> TrainedModel:
     """A run's model. The run folder is all that it needs; to score it, give it the run opened with its dataset.
 
-    Args:
-        path: the run folder.
-        checkpoint: as for `load_checkpoint`.
-        device: where to put the model.
-        parts: of `open_run`.
-
     Raises:
         PenstockError: the folder is no run, or its checkpoint is missing or damaged.
     """

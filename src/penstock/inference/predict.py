@@ -43,12 +43,7 @@ class Predicted:
 
 
 def are_volumes(paths: Sequence[Path], *, learnt: bool = False) -> bool:
-    """Whether there is a NIfTI volume among some paths, or in folders among them.
-
-    Args:
-        paths: files and folders.
-        learnt: whether volumes were learnt, so that DICOM files are slices of some.
-    """
+    """Whether there is a NIfTI volume among some paths, or in folders among them."""
     found = [file for path in paths for file in (list_files(path) if path.is_dir() else [path])]
     is_slice = learnt and any(file.suffix.lower() == dicom.SUFFIX for file in found)
     return is_slice or any(is_volume(file) for file in found)
@@ -56,12 +51,6 @@ def are_volumes(paths: Sequence[Path], *, learnt: bool = False) -> bool:
 
 def check_style(task: Task, style: Style, *, original: bool, volumes: bool = False) -> None:
     """Options that a task's predictions do not know are refused.
-
-    Args:
-        task: what the run learnt.
-        style: how predictions are to be written.
-        original: whether they are to have the ids of the raw masks.
-        volumes: whether they are predictions of volumes, which are not drawn.
 
     Raises:
         RecipeError: one is asked for.
@@ -127,13 +116,6 @@ def predict_images(
     progress: Callable[[int, int], None] = silent,
 ) -> Predicted:
     """Write the predictions for some images into a folder.
-
-    Args:
-        trained: a run's model.
-        images: of `inputs.find`.
-        output: the folder.
-        style: how they are written and drawn.
-        progress: called with the images done and those in all.
 
     Raises:
         RecipeError: the run does not predict images.

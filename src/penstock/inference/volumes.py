@@ -64,14 +64,6 @@ def predict_volumes(
 ) -> PredictedVolumes:
     """Write CASE.nii.gz and CASE-slices.png for every volume, and dice.csv where there are true labels.
 
-    Args:
-        trained: a run's model; its sliding window slides over slices.
-        paths: volumes, and folders of them.
-        output: the folder.
-        labels: a folder of true labels, to score against.
-        style: which ids are written.
-        progress: called with the volumes done and those in all.
-
     Raises:
         RecipeError: the run learnt something else.
         DatasetError: a path is no volume and holds none, or a prediction would take the place of a volume.

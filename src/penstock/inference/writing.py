@@ -37,11 +37,6 @@ _LEGEND_WIDTH: Final = 640  # pixels
 def prediction_folder(output: Path, predictions: Iterable[Path], kind: str) -> None:
     """Make a folder for predictions, and note the names of those, so that later ones may take their place.
 
-    Args:
-        output: the folder.
-        predictions: the files to be written.
-        kind: the name of the kind of record that was learnt.
-
     Raises:
         OutputError: the folder holds files, and none of predictions; or a prediction was changed since.
         DatasetError: a prediction would take the place of a file that is not noted, or the folder holds predictions of

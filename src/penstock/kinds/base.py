@@ -137,14 +137,7 @@ class Kind(ABC):
     def check_together(
         self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
     ) -> Iterator[Problem]:
-        """What only shows when all items are seen.
-
-        Args:
-            items: all items.
-            labels: with the classes filled in.
-            folder: where they are.
-            stated: whether somebody named the classes; inferred ones are trusted less.
-        """
+        """What only shows when all items are seen."""
         del items, labels, folder, stated
         return iter(())
 

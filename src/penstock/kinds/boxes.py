@@ -64,14 +64,7 @@ def check_outlines(name: str, inspected: InspectedItem, *, clip: bool = False) -
 
 
 def other_size(name: str, stated: tuple[int, int], size: tuple[int, int], *, fits: bool = False) -> list[Problem]:
-    """The problem of an image that is not of the size that its annotations were made for.
-
-    Args:
-        name: the image's.
-        stated: what the annotations say, (height, width).
-        size: the image's.
-        fits: whether all objects lie inside it.
-    """
+    """The problem of an image that is not of the size that its annotations were made for."""
     said = f"{stated[0]} x {stated[1]} (height x width), which its annotations were made for"
     height, width = (there / own for there, own in zip(stated, size, strict=True))
     apart = max(abs(there - own) for there, own in zip(stated, size, strict=True))

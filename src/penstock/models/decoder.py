@@ -64,10 +64,6 @@ def check_decoder(name: str, options: Mapping[str, Any]) -> None:
 def created(architecture: str, **given: Any) -> nn.Module:
     """A network whose decoder somebody chose options of.
 
-    Args:
-        architecture: as segmentation_models.pytorch names it.
-        given: what `smp.create_model` takes.
-
     Raises:
         RecipeError: they do not fit.
     """

@@ -116,10 +116,6 @@ def _downloaded(weights: Any) -> dict[str, torch.Tensor]:
 def load_repository(model: nn.Module, repository: str) -> Loaded:
     """Load the weights of a network of segmentation_models.pytorch on the hub.
 
-    Args:
-        model: with random weights, of the same architecture.
-        repository: OWNER/NAME.
-
     Raises:
         WeightsError: they cannot be had, or are of another network.
     """

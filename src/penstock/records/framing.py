@@ -98,12 +98,6 @@ def check_payload(payload: bytes, stored: int, place: RecordLocation) -> None:
 def unframe(framed: bytes, length: int, place: RecordLocation, checksum: int | None = None) -> bytes:
     """The verified payload of one whole framed record.
 
-    Args:
-        framed: the record.
-        length: bytes that its payload should have.
-        place: where it is.
-        checksum: what the index says that its payload's is, if there is one.
-
     Raises:
         CorruptRecord: the record is cut short, of another length, damaged, or not the one that was indexed.
     """

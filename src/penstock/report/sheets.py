@@ -30,14 +30,7 @@ _LOOKED_AT: Final = 200
 
 
 def records_sheet(dataset: Dataset, split: str, count: int, seed: int = 0) -> Pixels:
-    """Records of a split as they were packed, upright, masks laid over them, with their names and origins.
-
-    Args:
-        dataset: a packed one.
-        split: one of its splits.
-        count: images at most.
-        seed: chooses them; no record comes twice.
-    """
+    """Records of a split as they were packed, upright, masks laid over them, with their names and origins."""
     source, described = dataset.source(split), dataset.description
     kind = described.kind
     plan = Plan(source.snapshot(), seed, Shuffle())
@@ -72,11 +65,6 @@ def telling_positions(described: Description, feed: Feed, count: int) -> list[in
     """Positions of an evaluation feed that show as many classes as `count` images can, sorted.
 
     Up to 200 records, evenly spread, are looked at.
-
-    Args:
-        described: the dataset.
-        feed: of a split of it.
-        count: images.
     """
     spread = _evenly(len(feed.plan), _LOOKED_AT)
     found = {position: _read(feed, position) for position in spread}

@@ -48,11 +48,6 @@ class RunFolder:
     def create(cls, root: Path, name: str, fill: Callable[[Self], None] = lambda _: None) -> Self:
         """A new folder `root/NNNN-name`, numbered one above the highest there. It is there once it is whole: a process
         that is killed before leaves a hidden one, which the next to be created removes.
-
-        Args:
-            root: where runs are kept.
-            name: of the run.
-            fill: writes what a run has from the beginning.
         """
         root.mkdir(parents=True, exist_ok=True)
         _sweep(root)

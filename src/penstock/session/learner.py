@@ -109,13 +109,6 @@ class Learner:
     def backward(self, task: Task, batch: Batch, step: int, rank: int, kept: Kept | None = None) -> torch.Tensor:
         """Leave the gradients of a global batch in the parameters.
 
-        Args:
-            task: as it is after `step` finished steps.
-            batch: this rank's share.
-            step: finished steps.
-            rank: this one.
-            kept: keeps what hooks want of the step.
-
         Returns:
             The loss of the global batch, a scalar on the device.
 

@@ -80,11 +80,7 @@ class Task(ABC):
 
     @classmethod
     def defaults(cls, weights: str = "") -> Mapping[str, Any]:
-        """Settings of a recipe that are better for this task than the general ones, named as `section.key`.
-
-        Args:
-            weights: of the backbone, where somebody chose them.
-        """
+        """Settings of a recipe that are better for this task than the general ones, named as `section.key`."""
         del weights
         return {}
 

@@ -96,13 +96,7 @@ class Prediction(ABC):
         raise NotImplementedError
 
     def save(self, folder: str | Path, name: str, style: Style = Style()) -> list[Path]:
-        """Write its files, or the drawing where it has none, and give their paths.
-
-        Args:
-            folder: is made if it is not there.
-            name: of the image, without a suffix.
-            style: how they are drawn.
-        """
+        """Write its files, or the drawing where it has none, and give their paths."""
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
         written = self.files(style) or {"": codecs.encode_png(self.draw(style))}

@@ -62,10 +62,6 @@ def find(folder: Path) -> Labels | None:
 def in_colormap(labels: Labels, mask: Path | FilePart | None) -> Labels:
     """Labels of masks as Pascal VOC has them: palette PNGs of ids, or images in the colours of a legend, or in those of
     VOC's colormap where the legend names none. The colour of its borders is ignored.
-
-    Args:
-        labels: the classes, and the colours of a legend.
-        mask: one of the masks, which shows whether they are images in colour.
     """
     colors = labels.colors
     if not colors and isinstance(mask, Path) and _is_rgb(mask):

@@ -117,14 +117,7 @@ def _siblings(files: Sequence[Path]) -> dict[Path, Path]:
 
 
 def _no_mask(folder: Path, image: Path, end: str, *, alone: bool) -> Problem:
-    """The problem of an image whose mask is missing.
-
-    Args:
-        folder: of the data.
-        image: its path.
-        end: what masks of other images have behind the name of the image.
-        alone: whether its folder has no masks at all.
-    """
+    """The problem of an image whose mask is missing."""
     name = named(image, folder)
     remedy = "Add the mask, or leave the image out with --skip-bad."
     if alone:

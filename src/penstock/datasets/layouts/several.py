@@ -202,13 +202,7 @@ def _majority(masks: Sequence[Path]) -> bytes:
 
 
 def _objects(layout: Layout, rows: Sequence[Row], classes: Mapping[str, str] | None = None) -> Layout:
-    """Each mask is an object, for instance segmentation, and all of them the foreground, for segmentation.
-
-    Args:
-        layout: of the images.
-        rows: their masks.
-        classes: by the endings of the masks, where they name some.
-    """
+    """Each mask is an object, for instance segmentation, and all of them the foreground, for segmentation."""
     classes = classes or {}
     names = tuple(sorted(set(classes.values()))) or ("object",)
     order = {end: names.index(name) for end, name in classes.items()}

@@ -27,11 +27,6 @@ _SEVERAL: Final = 2
 def with_splits(rows: dict[int, Row], header: Sequence[str], chosen: str) -> tuple[dict[int, Row], str]:
     """Rows with a column of splits in our names for them.
 
-    Args:
-        rows: by line, their columns in lower case.
-        header: the columns as the file calls them.
-        chosen: the column that the user names; "" looks for one.
-
     Returns:
         The rows, and the column that says it; "" where none does, and the rows are as they were.
     """

@@ -64,11 +64,6 @@ class CoreML:
     def write(self, graph: Graph, path: Path, about: Mapping[str, Any]) -> None:
         """Write a Core ML model. It takes an RGB image of the graph's size and computes in float32.
 
-        Args:
-            graph: what is exported.
-            path: the folder NAME.mlpackage; a model that is there is replaced.
-            about: for its metadata.
-
         Raises:
             RecipeError: coremltools is not installed, or cannot convert the network.
         """

@@ -33,13 +33,6 @@ def pull(
 ) -> FolderDataset:
     """Write the records of some splits as a packed dataset, in the topic's order, and `provenance.json` beside it.
 
-    Args:
-        dataset: the topics.
-        output: an empty folder, or one to make.
-        splits: which of them.
-        shard_bytes: what a shard should hold, about.
-        progress: called with the offsets done and the offsets in all.
-
     Raises:
         DatasetError: the folder holds something.
         DataError: a record is not what it should be.
