@@ -22,10 +22,13 @@ from penstock.errors import DatasetError
 from penstock.images import PixelFormat
 from penstock.kinds import KINDS, find_kind
 from penstock.progress import counted, silent
+from penstock.records import read_all
+from penstock.records.manifest import NAME as MANIFEST
+from penstock.records.manifest import ManifestEntry, entry_of
 from penstock.sources import FilesSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -225,6 +228,18 @@ class FolderDataset:
     def medium(self) -> str:
         """What keeps its records, in words."""
         return "TFRecord shards"
+
+    @property
+    def manifest(self) -> Path | None:
+        """The file that names its records, with digests; None where it was packed without."""
+        path = self.folder / MANIFEST
+        return path if path.is_file() else None
+
+    def entries(self, split: str) -> Iterator[ManifestEntry]:
+        """What a manifest says of the records of a split, read from its shards."""
+        for shard in self.split(split).shards:
+            for record in read_all(self.folder / shard.name):
+                yield entry_of(record.payload, record.origin)
 
     def place(self, split: str) -> str:
         """Where the records of a split are, in words."""

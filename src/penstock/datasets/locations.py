@@ -57,6 +57,11 @@ class Dataset(Protocol):
         ...
 
     @property
+    def manifest(self) -> Path | None:
+        """The file that names its records, with digests; None where there is none."""
+        ...
+
+    @property
     def splits(self) -> tuple[str, ...]:
         """The names of its splits."""
         ...

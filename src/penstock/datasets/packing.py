@@ -28,7 +28,7 @@ from penstock.images import probe, single_threaded
 from penstock.images.formats import stored
 from penstock.kinds.items import hashed, named
 from penstock.progress import counted, silent
-from penstock.records import ShardWriter, open_shard
+from penstock.records import ShardWriter, manifest, open_shard
 from penstock.records import index as indexing
 
 if TYPE_CHECKING:
@@ -113,6 +113,8 @@ def _pack_into(
     _begin_journal(output, {job.name for job in jobs})
     _write_all(jobs, found, output, options, progress)
     described = _digested(dataset)
+    splits = {name: dataset.entries(name) for name in dataset.splits}
+    manifest.write(output / manifest.NAME, splits)
     if own := _custom_kind(found):
         carried.keep(own, "task", output)
         described = replace(described, code=carried.digests(output))

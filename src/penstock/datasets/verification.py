@@ -11,7 +11,7 @@ from penstock.datasets.occurrences import digest_of, path_of
 from penstock.errors import CorruptRecord, PenstockError
 from penstock.images import single_threaded
 from penstock.progress import counted, silent
-from penstock.records import open_shard, read_all
+from penstock.records import manifest, open_shard, read_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,23 +40,39 @@ def verify(
     """Read all records of some splits, by default of all, `threads` shards at a time."""
     shards = [shard for split in splits or dataset.splits for shard in dataset.split(split).shards]
     total, stop = sum(shard.records for shard in shards), threading.Event()
-    sound, faults = 0, []
+    sound, faults, entries = 0, [], []
     with single_threaded(), ThreadPoolExecutor(threads) as pool:
         try:
-            for good, wrong in pool.map(lambda shard: _shard(dataset, shard, stop), shards):
+            for good, wrong, found in pool.map(lambda shard: _shard(dataset, shard, stop), shards):
                 sound += good
                 faults += wrong
+                entries += found
                 progress(sound + len(faults), total)
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
+    if not faults and dataset.manifest:
+        faults += _as_listed(dataset.manifest, splits or dataset.splits, entries)
     return Verdict(sound, tuple(faults))
 
 
-def _shard(dataset: FolderDataset, shard: ShardInfo, stop: threading.Event) -> tuple[int, list[str]]:
+def _as_listed(path: Path, splits: Sequence[str], entries: Sequence[manifest.ManifestEntry]) -> list[str]:
+    """Whether a manifest lists the records of some splits, in the order of their shards."""
+    try:
+        listed = manifest.read(path)
+    except (OSError, ValueError) as error:
+        return [f"{path}: expected a manifest of the records, found {error}. Pack the dataset again."]
+    if [entry for split in splits for entry in listed.get(split, ())] == [*entries]:
+        return []
+    return [f"{path}: expected the records of the shards, found others. Pack the dataset again."]
+
+
+def _shard(
+    dataset: FolderDataset, shard: ShardInfo, stop: threading.Event
+) -> tuple[int, list[str], list[manifest.ManifestEntry]]:
     path = dataset.folder / shard.name
-    sound, faults = 0, []
+    sound, faults, entries = 0, [], []
     for record in _records(path):
         if stop.is_set():
             break
@@ -64,12 +80,13 @@ def _shard(dataset: FolderDataset, shard: ShardInfo, stop: threading.Event) -> t
             if isinstance(record, PenstockError):
                 raise record
             dataset.description.kind.check(record, dataset.description)
+            entries.append(manifest.entry_of(record.payload, record.origin))
             sound += 1
         except PenstockError as error:
             faults.append(str(error))
     if not faults and not stop.is_set():
         faults += _as_described(path, shard, sound)
-    return sound, faults
+    return sound, faults, entries
 
 
 def _as_described(path: Path, shard: ShardInfo, sound: int) -> list[str]:

@@ -3,6 +3,7 @@
 example.py  `tf.train.Example` without TensorFlow
 framing.py  the TFRecord framing, byte for byte as TensorFlow writes it
 index.py    the sidecar index of a shard
+manifest.py what the records of a dataset are called, with digests of their images and labels
 reader.py   random and sequential access to the records of one shard
 writer.py   writing a shard
 """

@@ -6,6 +6,7 @@ may be imported in the same process.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -109,6 +110,13 @@ class Fields:
     def names(self) -> list[str]:
         """All field names, sorted."""
         return sorted(self._feature)
+
+    def digest(self, names: Sequence[str]) -> str:
+        """A hash of some fields, of 16 hexadecimal digits."""
+        found = hashlib.blake2b(digest_size=8)
+        for name in names:
+            found.update(f"{name}\n".encode() + self._feature[name].SerializeToString(deterministic=True))
+        return found.hexdigest()
 
     def first_bytes(self, name: str, default: bytes | None = None) -> bytes:
         """The first value of a bytes field.

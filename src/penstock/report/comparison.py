@@ -42,6 +42,7 @@ def write_comparison(paths: Sequence[Path], output: Path) -> Path:
         section("Scores of the best checkpoints", _values(names, found.scores)),
         section("Recipe", _differences(names, found.recipe)),
         section("Data", _differences(names, found.data)),
+        section("Records", _differences(names, found.records)),
         section("Code", _differences(names, found.code)),
         section("Environment", _differences(names, found.environment)),
     ]

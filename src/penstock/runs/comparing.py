@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import statistics
 from dataclasses import dataclass, field
@@ -9,12 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from penstock.errors import RunError
 from penstock.progress import aligned, counted
+from penstock.records import manifest
+from penstock.records.manifest import RecordChanges
 from penstock.runs.folder import RunFolder
 from penstock.runs.listing import DAMAGED, RunSummary, best_metric_of, best_of, read_recipe, summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from penstock.records.manifest import ManifestEntry
 
 _MIN: Final = 2
 _LONGEST: Final = 60  # letters of a value in a table
@@ -52,6 +57,7 @@ class RunComparison:
         scores: all scores of the best evaluation of each run.
         recipe: settings with different values.
         data: what was trained and evaluated on, where it differs.
+        records: by split, how the records differ from those of the first run, where both have a manifest.
         code: the revision of the code, and the hashes of custom files, where they differ.
         environment: device, versions and the like, where they differ.
         cautions: why scores may not be compared, as sentences.
@@ -63,6 +69,7 @@ class RunComparison:
     scores: Mapping[str, Values] = field(default_factory=dict)
     recipe: Mapping[str, Values] = field(default_factory=dict)
     data: Mapping[str, Values] = field(default_factory=dict)
+    records: Mapping[str, Values] = field(default_factory=dict)
     code: Mapping[str, Values] = field(default_factory=dict)
     environment: Mapping[str, Values] = field(default_factory=dict)
     cautions: tuple[str, ...] = ()
@@ -72,6 +79,15 @@ class RunComparison:
         count = sum(map(len, (self.recipe, self.data, self.code, self.environment)))
         names = ", ".join(run.name for run in self.runs)
         return f"<RunComparison of {names}: {counted(count, 'difference')}, {counted(len(self.cautions), 'caution')}>"
+
+    def _records(self) -> list[str]:
+        """How records differ, a line for each run and split."""
+        return [
+            f"{run.name}, records of {split} beside {self.runs[0].name}: {found}"
+            for split, values in self.records.items()
+            for run, found in zip(self.runs, values, strict=True)
+            if found
+        ]
 
     def lines(self) -> list[str]:
         """All of it as text: a column for each run."""
@@ -89,6 +105,8 @@ class RunComparison:
                 lines += [*aligned([(title, *names), *_rows(values)]), ""]
             else:
                 lines += [f"{title}: {'no evaluation' if values is self.scores else 'no difference'}", ""]
+        if self.records:
+            lines += [*self._records(), ""]
         for each in self.spreads:
             lines.append(
                 f"{self.metric} over {counted(len(each.runs), 'seed')} ({', '.join(each.runs)}): mean {each.mean:.4f}, "
@@ -107,7 +125,7 @@ def format_value(value: Any, length: int) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.6g}"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = str(value) if isinstance(value, str | RecordChanges) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
@@ -130,6 +148,8 @@ def compare(paths: Sequence[Path]) -> RunComparison:
     best = [best_of(folder.lines("metrics.jsonl")) for folder in folders]
     scores = [_scores(folder, line) for folder, line in zip(folders, best, strict=True)]
     data = [_data(folder, recipe) for folder, recipe in zip(folders, recipes, strict=True)]
+    entries = [_entries(folder) for folder in folders]
+    data = [_with_records(each, of) for each, of in zip(data, entries, strict=True)] if all(entries) else data
     environments = [folder.read_json("environment.json") for folder in folders]
     code = [_code(folder, each) for folder, each in zip(folders, environments, strict=True)]
     metric = best_metric_of(recipes[0], scores[0]) if scores[0] else ""
@@ -141,9 +161,10 @@ def compare(paths: Sequence[Path]) -> RunComparison:
         _every(scores),
         _without(learnt, *_OF_DATA),
         _different([_without(each, "snapshot") for each in data]),
+        _records(entries),
         _different(code),
         _different([_circumstances(folder, each) for folder, each in zip(folders, environments, strict=True)]),
-        tuple(_cautions(facts)),
+        (*_cautions(facts), *_unlisted(paths, data, entries)),
         tuple(_spreads(paths, facts, metric)),
     )
 
@@ -182,6 +203,27 @@ def _data(folder: RunFolder, recipe: Mapping[str, Any]) -> dict[str, Any]:
             "evaluated on": split,
             "snapshot": evaluated.get("partitions"),
         }
+
+
+def _entries(folder: RunFolder) -> Mapping[str, Sequence[ManifestEntry]]:
+    """What the manifest of a run's data says, by split; nothing where there is none that can be read."""
+    with contextlib.suppress(OSError, ValueError):
+        return manifest.read(folder.path / manifest.NAME)
+    return {}
+
+
+def _with_records(data: Mapping[str, Any], entries: Mapping[str, Sequence[ManifestEntry]]) -> dict[str, Any]:
+    """The data of a run with the very records that it was evaluated on, however they are cut into shards."""
+    return {**data, "snapshot": sorted(entries.get(str(data["evaluated on"]), ()))}
+
+
+def _records(runs: Sequence[Mapping[str, Sequence[ManifestEntry]]]) -> dict[str, Values]:
+    """How the records of runs differ from those of the first one, by split."""
+    found = {
+        split: tuple(manifest.changes(runs[0].get(split, ()), run.get(split, ())) if run else None for run in runs)
+        for split in dict.fromkeys(split for run in runs for split in run)
+    }
+    return {split: values for split, values in found.items() if runs[0] and any(values)}
 
 
 def _recipe(folder: RunFolder) -> dict[str, Any]:
@@ -231,6 +273,16 @@ def _every(trees: Sequence[Mapping[str, Any]]) -> dict[str, Values]:
 
 def _different(trees: Sequence[Mapping[str, Any]]) -> dict[str, Values]:
     return {name: values for name, values in _every(trees).items() if any(each != values[0] for each in values)}
+
+
+def _unlisted(
+    paths: Sequence[Path], data: Sequence[Mapping[str, Any]], entries: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Where data differs, and it is not known in which records."""
+    without = [path.name for path, each in zip(paths, entries, strict=True) if not each]
+    if not without or len({each["content"] for each in data}) == 1:
+        return []
+    return [f"Which records differ is not known: the data of {', '.join(without)} has no manifest."]
 
 
 class _Facts(NamedTuple):

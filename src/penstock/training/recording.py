@@ -11,6 +11,7 @@ from penstock import ranks as ranking
 from penstock.assembly.runs import kept_recipe
 from penstock.config import toml
 from penstock.custom import carried, import_path_of
+from penstock.records import manifest
 from penstock.runs import RunFolder, environment
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def record(
     launched = {"launch": launch.name} if launch else {}
     folder.write_json("environment.json", {**environment(folder.path), **promised, **launched})
     run_data.write(folder, parts.plan.digest)
+    if parts.dataset.manifest:
+        files.write_atomically(folder.path / manifest.NAME, parts.dataset.manifest.read_bytes())
 
 
 def record_changes(folder: RunFolder, recipe: Recipe, step: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 from support.commands import call
 
 from penstock.datasets import FolderDataset, inspect, pack, scenes, verify
+from penstock.records import manifest
 from penstock.sources import FilesSource
 
 
@@ -23,6 +24,22 @@ class TestVerify:
         verdict = verify(packed)
 
         assert (verdict.sound, verdict.faults) == (28, ())
+
+    @pytest.mark.parametrize(
+        ("change", "found"),
+        [
+            (lambda path: path.write_bytes(b"x"), "expected a manifest of the records, found "),
+            (lambda path: manifest.write(path, {"train": manifest.read(path)["val"]}), "expected the records of the "),
+        ],
+    )
+    def test_another_manifest_is_named(self, dataset, change, found):
+        change(dataset.manifest)
+        (fault,) = verify(dataset).faults
+        assert fault.startswith(f"{dataset.folder}/manifest.jsonl.gz: {found}")
+
+    def test_a_dataset_without_a_manifest_is_sound(self, dataset):
+        dataset.manifest.unlink()
+        assert verify(dataset).faults == ()
 
     def test_four_hundred_damages_are_all_named(self, dataset):
         """Bit flips, cuts, swaps, doubled and zeroed stretches: each is found, named, and ends in good time."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 
+import cv2
+import numpy as np
 import pytest
 from support.errors import refused
 from support.run_folders import write_run
@@ -12,6 +15,8 @@ from support.training import recipe
 
 import penstock as ps
 from penstock.config import apply
+from penstock.datasets import PackOptions, inspect, pack, scenes
+from penstock.records.manifest import RecordChanges
 from penstock.report import write_comparison
 from penstock.runs.comparing import compare
 from penstock.training import train
@@ -46,7 +51,8 @@ def test_differences_have_a_value_for_each_run(tmp_path, given, part, expected):
     parts = {name: getattr(found, name) for name in ("recipe", "data", "code", "environment")}
     assert parts.pop(part) == expected
     assert all(not each for each in parts.values())
-    assert found.cautions == ()
+    unknown = "Which records differ is not known: the data of 0001-a, 0002-b has no manifest."
+    assert found.cautions == ((unknown,) if "content" in given else ())
 
 
 @pytest.mark.parametrize(
@@ -165,3 +171,46 @@ def test_of_real_trainings(packed, tmp_path):
     assert found.recipe == {"train.batch": (4, 2)}
     assert (found.data, found.environment, found.cautions) == ({}, {}, ())
     assert found.scores["mean_iou"] == tuple(ps.Run(run).best["mean_iou"] for run in runs)
+
+
+def corrected(raw, fixed):
+    """The same images with other labels, without one, with one that is drawn anew; in shards of other sizes."""
+    shutil.copytree(raw, fixed)
+    names = {split: sorted(path.stem for path in (fixed / "images" / split).iterdir()) for split in ("train", "val")}
+    for split, name in (("train", names["train"][0]), ("val", names["val"][0])):
+        mask = fixed / f"masks/{split}/{name}.png"
+        ids = cv2.imread(str(mask), cv2.IMREAD_UNCHANGED)
+        cv2.imwrite(str(mask), np.roll(ids, 5, axis=0))
+    for folder in ("images", "masks"):
+        next((fixed / folder / "train").glob(f"{names['train'][1]}.*")).unlink()
+    image = next((fixed / "images/train").glob(f"{names['train'][2]}.*"))
+    cv2.imwrite(str(image), np.flipud(cv2.imread(str(image))))
+    return names
+
+
+def test_records_that_were_corrected_are_named_although_the_shards_are_gone(tmp_path):
+    scenes.write_folder(tmp_path / "raw", {"train": 6, "val": 3}, (48, 64), seed=1)
+    names = corrected(tmp_path / "raw", tmp_path / "fixed")
+    paths = []
+    for name, raw, size in (("a", "raw", 1 << 20), ("b", "fixed", 1 << 20), ("c", "raw", 1 << 10)):
+        data = pack(inspect(tmp_path / raw), tmp_path / name, PackOptions(shard_bytes=size))
+        paths.append(train(recipe(data.folder, steps=2), tmp_path / "runs")[0].path)
+        shutil.rmtree(data.folder)
+
+    changed = compare(paths[:2])
+    assert changed.records == {
+        "train": (None, RecordChanges((), (names["train"][1],), (names["train"][0],), (names["train"][2],))),
+        "val": (None, RecordChanges((), (), (names["val"][0],), ())),
+    }
+    assert changed.cautions == ("Scores may not be compared: they were evaluated on different images.",)
+    first, second = (path.name for path in paths[:2])
+    assert f"{second}, records of val beside {first}: 1 relabelled: {names['val'][0]}" in changed.lines()
+
+    cut_otherwise = compare([paths[0], paths[2]])
+    assert len(set(cut_otherwise.data["content"])) == 2
+    assert (cut_otherwise.records, cut_otherwise.cautions) == ({}, ())
+
+    (paths[1] / "manifest.jsonl.gz").unlink()
+    assert compare(paths[:2]).cautions[-1] == (
+        f"Which records differ is not known: the data of {second} has no manifest."
+    )

@@ -93,6 +93,11 @@ class TopicDataset:
         """What keeps its records, in words."""
         return "Kafka"
 
+    @property
+    def manifest(self) -> None:
+        """Topics have none."""
+        return
+
     def place(self, split: str) -> str:
         """Where the records of a split are, in words."""
         return f"topic {topic_of(self.address.topic, split)}"

@@ -10,7 +10,7 @@ from penstock.datasets.description import FolderDataset, ShardInfo, SplitInfo
 from penstock.datasets.packing import refuse_others
 from penstock.kinds import Counts
 from penstock.progress import silent
-from penstock.records import ShardWriter
+from penstock.records import ShardWriter, manifest
 from penstock.records import index as indexing
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def pull(
     home = str(output.resolve())
     pulled = FolderDataset(output, replace(description, content=description.digest(), home=home))
     files.write_atomically(output / _FILE, files.to_json({"splits": notes}))
+    manifest.write(output / manifest.NAME, {split: pulled.entries(split) for split in described})
     pulled.save()
     progress(total, total)
     return pulled

@@ -1,0 +1,117 @@
+"""The manifest of a packed dataset: what each record is called, and digests of its image and of its label.
+
+Two manifests say which records were added, removed or relabelled, although the shards of one of them are gone.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from penstock import files
+from penstock.errors import SchemaError
+from penstock.records.example import Fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+NAME: Final = "manifest.jsonl.gz"
+_SHOWN: Final = 8  # names in a sentence
+_LARGEST: Final = 1 << 30  # bytes of it, unpacked: ten million records
+_NAMES: Final = frozenset({"image/filename", "image/source_id"})
+_IMAGE: Final = frozenset(f"image/{name}" for name in ("encoded", "format", "height", "width", "channels", "slices"))
+
+
+class ManifestEntry(NamedTuple):
+    """A record: its name, and digests of its image and of its label, of 16 hexadecimal digits."""
+
+    name: str
+    image: str
+    label: str
+
+
+@dataclass(frozen=True)
+class RecordChanges:
+    """How the records of a split differ from those of another dataset: their names, sorted.
+
+    Attributes:
+        added: those that were not there.
+        removed: those that are gone.
+        relabelled: those with the same image and another label.
+        redrawn: those with another image.
+    """
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    relabelled: tuple[str, ...]
+    redrawn: tuple[str, ...]
+
+    def __str__(self) -> str:
+        named = {"added": self.added, "removed": self.removed, "relabelled": self.relabelled, "redrawn": self.redrawn}
+        return "; ".join(f"{len(names)} {what}: {_some(names)}" for what, names in named.items() if names)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+
+
+def entry_of(payload: bytes, origin: str) -> ManifestEntry:
+    """The entry of a record, a `tf.train.Example`. What is neither its name nor its image is its label; of a custom
+    kind of record that is something else, all of it.
+    """
+    try:
+        fields = Fields(payload, origin)
+    except SchemaError:
+        return ManifestEntry(origin, "", hashlib.blake2b(payload, digest_size=8).hexdigest())
+    names = fields.names()
+    name = next((fields.first_bytes(each, b"").decode(errors="replace") for each in names if each in _NAMES), "")
+    label = [each for each in names if each not in _NAMES | _IMAGE]
+    return ManifestEntry(name, fields.digest([each for each in names if each in _IMAGE]), fields.digest(label))
+
+
+def write(path: Path, splits: Mapping[str, Iterable[ManifestEntry]]) -> None:
+    """Write a manifest, a line for each record in the order of the shards; equal ones give equal bytes."""
+    lines = (msgspec.json.encode([split, *entry]) for split, entries in splits.items() for entry in entries)
+    files.write_atomically(path, gzip.compress(b"\n".join(lines) + b"\n", mtime=0))
+
+
+def read(path: Path) -> dict[str, list[ManifestEntry]]:
+    """The entries of each split.
+
+    Raises:
+        ValueError: it is no manifest.
+        OSError: it cannot be read.
+    """
+    files.check_regular(path)
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        text = unpacker.decompress(path.read_bytes(), _LARGEST)
+        lines = msgspec.json.Decoder(tuple[str, str, str, str]).decode_lines(text)
+    except (zlib.error, msgspec.DecodeError) as error:
+        raise ValueError(error) from None
+    if not unpacker.eof:
+        message = "it was cut short, or is too large"
+        raise ValueError(message)
+    found: dict[str, list[ManifestEntry]] = {}
+    for split, *entry in lines:
+        found.setdefault(split, []).append(ManifestEntry(*entry))
+    return found
+
+
+def changes(before: Sequence[ManifestEntry], now: Sequence[ManifestEntry]) -> RecordChanges | None:
+    """How records differ from those of before, by their names; None where they are the same, in any order."""
+    old, new = ({entry.name: entry for entry in entries} for entries in (before, now))
+    both = sorted(old.keys() & new.keys())
+    found = RecordChanges(
+        tuple(sorted(new.keys() - old.keys())),
+        tuple(sorted(old.keys() - new.keys())),
+        tuple(name for name in both if old[name].image == new[name].image and old[name].label != new[name].label),
+        tuple(name for name in both if old[name].image != new[name].image),
+    )
+    return found if str(found) else None

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import gzip
+import random
+
+import pytest
+
+from penstock.records import encode, manifest
+from penstock.records.manifest import ManifestEntry, RecordChanges
+
+
+def record(name, image, label):
+    return encode({"image/encoded": image, "image/filename": name, "image/format": "png", "image/class/label": label})
+
+
+def test_an_entry_tells_name_image_and_label_apart():
+    first, renamed, redrawn, relabelled = (
+        manifest.entry_of(record(*each), "x")
+        for each in (("a", b"1", 0), ("b", b"1", 0), ("a", b"2", 0), ("a", b"1", 1))
+    )
+
+    assert first.name == "a"
+    assert renamed == first._replace(name="b")
+    assert redrawn == first._replace(image=redrawn.image) != first
+    assert relabelled == first._replace(label=relabelled.label) != first
+
+
+def test_a_record_of_another_format_is_hashed_whole():
+    assert manifest.entry_of(b"\xff", "shard#0") == manifest.entry_of(b"\xff", "shard#0")
+    assert manifest.entry_of(b"\xff", "shard#0") != manifest.entry_of(b"\xfe", "shard#0")
+
+
+def test_what_is_written_is_read_and_equal_manifests_have_equal_bytes(tmp_path):
+    splits = {
+        "train": [ManifestEntry("ä\n\t", "0" * 16, "1" * 16), ManifestEntry("b", "2" * 16, "3" * 16)],
+        "val": [ManifestEntry("c", "4", "5")],
+    }
+    for name in "ab":
+        manifest.write(tmp_path / name, splits)
+
+    assert manifest.read(tmp_path / "a") == splits
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+WHOLE = gzip.compress(b'["a","b","c","d"]\n', mtime=0)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"no gzip", gzip.compress(b'["train", 1]\n', mtime=0), WHOLE[:-9], gzip.compress(b"{}", mtime=0)],
+    ids=["empty", "no gzip", "other values", "cut short", "an object"],
+)
+def test_what_is_no_manifest_is_named(tmp_path, data):
+    (tmp_path / "m").write_bytes(data)
+    with pytest.raises(ValueError, match=r"."):
+        manifest.read(tmp_path / "m")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_changes_are_those_that_were_made(seed):
+    chance = random.Random(seed)
+    before = [ManifestEntry(f"{number:02d}", f"i{number}", f"l{number}") for number in range(20)]
+    fate = {entry.name: chance.choice(["kept", "removed", "relabelled", "redrawn"]) for entry in before}
+    made = {
+        "kept": lambda e: e,
+        "relabelled": lambda e: e._replace(label="x"),
+        "redrawn": lambda e: e._replace(image="x"),
+    }
+    now = [made[fate[entry.name]](entry) for entry in before if fate[entry.name] != "removed"]
+    now += [ManifestEntry("new", "i", "l")] * (seed % 2)
+    chance.shuffle(now)
+
+    found = manifest.changes(before, now) or RecordChanges((), (), (), ())
+    for what in ("removed", "relabelled", "redrawn"):
+        assert getattr(found, what) == tuple(name for name, became in fate.items() if became == what)
+    assert found.added == ("new",) * (seed % 2)
+    assert manifest.changes(now, chance.sample(now, len(now))) is None
+
+
+def test_a_sentence_names_a_few():
+    names = tuple("abcdefghij")
+    assert str(RecordChanges(names, (), ("x",), ())) == "10 added: a, b, c, d, e, f, g, h, ...; 1 relabelled: x"
