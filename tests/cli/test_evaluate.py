@@ -1,12 +1,17 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 
+import cv2
 import pytest
 from support.commands import call
 from support.training import recipe
 
+import penstock as ps
+from penstock.datasets import FolderDataset, inspect, pack, scenes
+from penstock.runs.comparing import compare
 from penstock.training import train
 
 
@@ -102,7 +107,7 @@ def test_evaluate_scores_as_training_did(trained, capsys):
     assert after["confusion"] == during["confusion"]
     assert after["loss"] == during["loss"]
     page = (trained / "report.html").read_text()
-    assert page.count("data:image/png;base64,") >= 2
+    assert page.count("data:image/webp;base64,") >= 2
     assert "ground" in page
 
 
@@ -114,3 +119,64 @@ def test_an_evaluation_says_what_the_model_costs_and_takes_any_split(packed, tmp
     assert " parameters, " in out.splitlines()[-4]
     assert "GFLOPs for a sample of " in out.splitlines()[-4]
     assert next((folder.path / "evaluations").glob("train-*.json")).is_file()
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory):
+    """The same images to evaluate on, and others to learn from, so that the channels have another mean."""
+    root = tmp_path_factory.mktemp("on")
+    scenes.write_folder(root / "raw", {"train": 6, "val": 4}, (48, 64), seed=1)
+    shutil.copytree(root / "raw", root / "darker")
+    for image in (root / "darker/images/train").iterdir():
+        cv2.imwrite(str(image), cv2.imread(str(image)) // 4)
+    packed = {name: pack(inspect(root / name), root / f"{name}-packed") for name in ("raw", "darker")}
+    assert packed["raw"].description.mean != packed["darker"].description.mean
+    return packed
+
+
+@pytest.fixture(scope="module")
+def two_runs(datasets, tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    return [train(recipe(data.folder, steps=2), root)[0].path for data in datasets.values()]
+
+
+def test_a_run_scores_on_the_same_images_in_other_data_as_on_its_own(datasets, two_runs, capsys):
+    (own, other), folder = two_runs, datasets["darker"].folder
+    code, out, _ = call("evaluate", own, other, "--on", f"{folder}:val", "--images", 0, capsys=capsys)
+    assert (code, out.count("mean IoU")) == (0, 2)
+    found = compare([own, other])
+    where = f"{folder} ({datasets['darker'].description.content[:8]}), val"
+
+    assert found.common[f"mean_iou on {where}"] == found.scores["mean_iou"]
+    assert found.scores["mean_iou"] == tuple(ps.Run(run).best["mean_iou"] for run in two_runs)
+    assert any(line.startswith("scores on the same data") for line in found.lines())
+
+
+def test_classes_of_other_names_are_named(datasets, two_runs, tmp_path, capsys):
+    for name, classes, found in (
+        ("other", ("ground", "box", "cat"), "new are cat; missing are disk, triangle, star, ring"),
+        ("order", None, "the same ones in another order"),
+    ):
+        described = datasets["darker"].description
+        shutil.copytree(datasets["darker"].folder, tmp_path / name)
+        changed = dataclasses.replace(described, classes=classes or described.classes[::-1], content="")
+        FolderDataset(tmp_path / name, dataclasses.replace(changed, content=changed.digest())).save()
+        assert call("evaluate", two_runs[0], "--on", tmp_path / name, capsys=capsys)[::2] == (
+            2,
+            f"error: {tmp_path / name}: classes: expected those that {two_runs[0]} learnt, in their order, found {found}. "
+            "Pack the data with a classes.txt of the run's classes, one a line.\n",
+        )
+
+
+def test_data_of_other_channels_and_data_beside_it_are_refused(datasets, two_runs, tmp_path, capsys):
+    described = datasets["darker"].description
+    shutil.copytree(datasets["darker"].folder, tmp_path / "gray")
+    changed = dataclasses.replace(described, channels=1, mean=described.mean[:1], std=described.std[:1], content="")
+    FolderDataset(tmp_path / "gray", dataclasses.replace(changed, content=changed.digest())).save()
+    assert call("evaluate", two_runs[0], "--on", tmp_path / "gray", capsys=capsys)[2] == (
+        f"error: {tmp_path / 'gray'}: channels: expected 3, as {two_runs[0]} learnt, found 1. Choose a dataset that was "
+        "packed in the same way.\n"
+    )
+    assert call("evaluate", two_runs[0], "--on", "x", "--data", "y", capsys=capsys)[2] == (
+        "error: --on takes the place of the run's data. Remove --data.\n"
+    )

@@ -151,7 +151,7 @@ PARAMETERS: dict[str, dict[str, Given | Elsewhere]] = {
         "scales": Given((0.5, 1.0), "run"),
         "flip": Given(True, "run"),
         "shift": Given(2, "run"),
-        **_typed("evaluate", "data", "sliding_window", "overlap", "segments", "images", "trust"),
+        **_typed("evaluate", "data", "on", "sliding_window", "overlap", "segments", "images", "trust"),
         "progress": _SEEN._replace(place="run"),
     },
     "Run.replay": _typed("replay", "output", "data", "trust"),

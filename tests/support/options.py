@@ -193,6 +193,7 @@ OPTIONS: dict[str, dict[str, Effect | Elsewhere]] = {
         "checkpoint": Effect("--checkpoint step-00000002", "weights of step 2", "run --images 0"),
         "device": Effect("--device cuda:77", "cuda:77", "run --images 0"),
         "data": Effect("--data $root/none", "none", "run --images 0"),
+        "on": Effect("--on $root/none", "none", "run --images 0"),
         "images": Effect("--images 1", FILE + "run/figures/predictions-val-00000001.png", "run"),
         "sliding_window": Effect("--sliding-window 64", "", "run --images 0"),
         "overlap": Effect("--overlap 0.75", "", "run --images 0 --sliding-window 64"),

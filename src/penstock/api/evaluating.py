@@ -9,6 +9,7 @@ from penstock import files, inference, outputs
 from penstock import ranks as ranking
 from penstock.api.samples import Sheet
 from penstock.assembly import open_run
+from penstock.assembly.runs import open_on
 from penstock.errors import RunError
 from penstock.progress import silent
 from penstock.report import samples_sheet
@@ -31,6 +32,7 @@ def evaluate(
     checkpoint: str,
     device: str,
     data: str,
+    on: str,
     window: tuple[int | None, float | None],
     tta: TestTimeAugmentation,
     segments: bool,
@@ -38,7 +40,8 @@ def evaluate(
     progress: Callable[[int, int], None] | None,
 ) -> inference.Evaluation:
     """The scores of a run's model, by all ranks together; as `Run.evaluate`. The main rank draws."""
-    trained = inference.load_model(run, checkpoint, device, open_run(run, data)).with_tta(tta)
+    parts = open_on(run, on) if on else open_run(run, data)
+    trained = inference.load_model(run, checkpoint, device, parts).with_tta(tta)
     trained = trained.with_sliding_window(*window)
     with ranking.joined(trained.device) as ranks:
         watched = (progress or silent) if ranks.is_main else silent

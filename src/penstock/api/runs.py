@@ -70,6 +70,7 @@ class Run:
         checkpoint: str = "",
         device: str = "auto",
         data: str | Path = "",
+        on: str | Path = "",
         sliding_window: int | None = None,
         overlap: float | None = None,
         scales: Sequence[float] = (1.0,),
@@ -87,6 +88,7 @@ class Run:
             checkpoint: "best", "last" or "step-NNNNNNNN"; by default the best, else the last.
             device: auto, cpu, cuda, cuda:1, mps.
             data: the dataset, if it was moved.
+            on: another dataset to score it on, or DATA:SPLIT: of the same classes, packed in the same way.
             sliding_window: side of a window in pixels that slides over images; by default as in training, 0 for none.
             overlap: fraction by which neighbouring windows overlap, 0 to below 1; by default 0.25.
             scales: of test-time augmentation, as for `LoadedModel.with_tta`.
@@ -102,11 +104,14 @@ class Run:
         """
         RunFolder.open(self.path)
         check_numbers(images=(images, 0, math.inf))
+        place, split = _scored_on(str(on), split)
+        if place and data:
+            raise RecipeError("--on, --data", remedy="Remove --data", message="--on takes the place of the run's data.")
         from penstock.api import evaluating  # noqa: PLC0415 - with PyTorch
         from penstock.models import TestTimeAugmentation  # noqa: PLC0415 - the same
 
         return evaluating.evaluate(
-            trusted(self, trust=trust), split, checkpoint=checkpoint, device=device, data=str(data),
+            trusted(self, trust=trust), split, checkpoint=checkpoint, device=device, data=str(data), on=place,
             window=(sliding_window, overlap), tta=TestTimeAugmentation(tuple(scales), flip, shift), segments=segments,
             images=images, progress=progress,
         )  # fmt: skip
@@ -187,6 +192,12 @@ class Run:
         best = (self.best or {}).items()
         scores = "".join(f"<li>{html.escape(name)}: {html.escape(str(value))}</li>" for name, value in best)
         return f"<b>{html.escape(str(self.path))}</b><ul>{scores}</ul>"
+
+
+def _scored_on(on: str, split: str) -> tuple[str, str]:
+    """Where the data is that a run is scored on, and which split."""
+    place, colon, named = on.rpartition(":")
+    return (on, split) if not colon or Path(on).exists() or "/" in named else (place, named)
 
 
 @suggested

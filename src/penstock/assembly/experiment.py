@@ -37,12 +37,21 @@ _LOOKED_AT: Final = 1000  # images that a model may be initialised from
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a recipe names, opened."""
+    """What a recipe names, opened.
+
+    Attributes:
+        recipe: what to do.
+        dataset: what is learnt from.
+        pinned: the snapshots that a run was started with, by split.
+        stages: of a training that follows a stream.
+        scored: another dataset to evaluate on, in place of the one that was learnt from.
+    """
 
     recipe: Recipe
     dataset: Dataset
     pinned: Mapping[str, Snapshot] = field(default_factory=dict)
     stages: tuple[Stage, ...] = ()
+    scored: Dataset | None = None
 
     @cached_property
     def task(self) -> Task:
@@ -127,11 +136,12 @@ class Experiment:
         whole: bool = True,
     ) -> tuple[Task, Feed]:
         """The task for the split's images, and a feed that walks the split, or the part of it that training may use."""
-        found = self.dataset.split(split)
+        dataset = self.scored or self.dataset
+        found = dataset.split(split)
         task = self.task.for_images(found.height, found.width, found.slices)
-        source: Any = self.dataset.source(split)
-        pinned = None if whole and self.recipe.data.limit else self.pinned.get(split)
-        snapshot = self.dataset.snapshot(split, source, pinned)
+        source: Any = dataset.source(split)
+        pinned = None if self.scored or (whole and self.recipe.data.limit) else self.pinned.get(split)
+        snapshot = dataset.snapshot(split, source, pinned)
         feed = Feed(
             Plan(snapshot if whole else self._limited(snapshot)),
             source,

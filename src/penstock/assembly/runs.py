@@ -12,12 +12,14 @@ from penstock.assembly.trusting import check_run
 from penstock.config import toml
 from penstock.config.places import places, with_places
 from penstock.custom import ImportPath, carried
-from penstock.datasets import FolderDataset
-from penstock.errors import RunError
+from penstock.datasets import FolderDataset, locate
+from penstock.errors import DatasetError, RunError
 from penstock.runs import RunFolder
 from penstock.session import Checkpoint, CheckpointStore
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import torch
 
     from penstock.settings import Recipe
@@ -98,6 +100,41 @@ def described_run(path: Path) -> Experiment:
         Experiment(recipe, FolderDataset(Path(recipe.data.path), run_data.described))
         if run_data.described
         else open_run(path)
+    )
+
+
+def open_on(path: Path, data: str) -> Experiment:
+    """A run with another dataset to be scored on: of the same task and classes, and images of the same channels.
+
+    Raises:
+        PenstockError: the folder is no run, or the dataset is none or another one than that.
+    """
+    parts, dataset = described_run(path), locate(data).open()
+    learnt, there = parts.dataset.description, dataset.description
+    for what in ("task", "classes", "ignore_label", "channels", "bits", "modalities", "value_range"):
+        expected, found = getattr(learnt, what), getattr(there, what)
+        if what == "classes" and expected != found:
+            raise _other_classes(path, data, expected, found)
+        if expected != found:
+            raise DatasetError(
+                f"{data}: {what.replace('_', ' ')}",
+                expected=f"{expected}, as {path} learnt",
+                found=str(found),
+                remedy="Choose a dataset that was packed in the same way",
+            )
+    return replace(parts, scored=dataset)
+
+
+def _other_classes(path: Path, data: str, learnt: Sequence[str], there: Sequence[str]) -> DatasetError:
+    """Other ids mean other things: scores would be wrong without a word."""
+    new, gone = ([name for name in one if name not in other] for one, other in ((there, learnt), (learnt, there)))
+    parts = [f"{what} {', '.join(names)}" for what, names in (("new are", new), ("missing are", gone)) if names]
+    found = "; ".join(parts) or "the same ones in another order"
+    return DatasetError(
+        f"{data}: classes",
+        expected=f"those that {path} learnt, in their order",
+        found=found,
+        remedy="Pack the data with a classes.txt of the run's classes, one a line",
     )
 
 

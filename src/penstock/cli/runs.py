@@ -62,11 +62,14 @@ Device = Annotated[str, Parameter(help="Device: auto, cpu, cuda, cuda:1, mps.")]
 
 
 def evaluate(
-    run: Run, /, *,
+    runs: Annotated[list[Path], Parameter(help="A run folder, or several.")], /, *,
     split: Annotated[
         str, Parameter(help="Split to evaluate. By default the validation split of the run.")
     ] = "",
     checkpoint: Checkpoint = "", device: Device = "auto", data: Where = "",
+    on: Annotated[
+        str, Parameter(help="Another dataset to score the runs on, of the same classes: DATA or DATA:SPLIT.")
+    ] = "",
     images: Annotated[
         int, Parameter(validator=Count, help="Number of predictions, and of the worst ones, to draw into the figures.")
     ] = 6,
@@ -77,23 +80,31 @@ def evaluate(
     ] = False,
     trust: Trust = False,
 ) -> None:  # fmt: skip
-    """Score a run's model on a split, class by class; under torchrun by all ranks together."""
-    ps.check(ps.Run(run))
+    """Score the model of a run, or of several, on a split, class by class; under torchrun by all ranks together."""
+    for run in runs:
+        ps.check(ps.Run(run))
     ps.prepare_process()
-    with Progress("evaluate", "images") as progress:
-        found = ps.Run(run).evaluate(
-            split, checkpoint=checkpoint, device=device, data=data, sliding_window=sliding_window, overlap=overlap,
-            scales=scales, flip=flip, shift=shift, segments=segments, images=images, progress=progress, trust=trust,
-        )  # fmt: skip
-    if not found.cost:  # another rank prints
-        return
+    for run in runs:
+        with Progress("evaluate", "images") as progress:
+            found = ps.Run(run).evaluate(
+                split, checkpoint=checkpoint, device=device, data=data, on=on, sliding_window=sliding_window,
+                overlap=overlap, scales=scales, flip=flip, shift=shift, segments=segments, images=images,
+                progress=progress, trust=trust,
+            )  # fmt: skip
+        if found.cost:  # else another rank prints
+            _print(run if len(runs) > 1 else None, ps.Run(run), found)
+
+
+def _print(name: Path | None, run: ps.Run, found: ps.Evaluation) -> None:
+    if name:
+        print(f"{name}:")
     lost = "" if found.loss is None else f": loss {found.loss:.4f}"
     print(f"{found.split}, with the weights of step {found.step:,}{lost}")
     print(found.table)
     print(f"model: {found.cost}")
     for path in found.figures:
         print(f"drawn {path}")
-    print(f"report {ps.Run(run).report()}")
+    print(f"report {run.report()}")
 
 
 def replay(

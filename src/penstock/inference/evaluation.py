@@ -56,7 +56,9 @@ class Evaluation:
 def evaluation_name(trained: TrainedModel, split: str) -> str:
     """What the files of an evaluation are called."""
     window = trained.window.name if trained.window else ""
-    return "-".join(filter(None, (split, f"{trained.step:08d}", trained.tta.name, window)))
+    scored = trained.parts.scored
+    on = f"on-{scored.description.content[:8]}" if scored else ""
+    return "-".join(filter(None, (split, f"{trained.step:08d}", trained.tta.name, window, on)))
 
 
 def evaluate_run(
@@ -93,6 +95,7 @@ def evaluate_run(
             remedy=f"Choose a split with --split: {', '.join(trained.parts.dataset.description.splits)}",
             message=f"{path} was trained without a validation split, so evaluate has no default.",
         )
+    scored = trained.parts.scored
     task, feed = trained.parts.evaluation(split, ranks.share)
     if segments:
         task = required(task.with_segments(), task, "Scoring boundaries and segments", "--segments")
@@ -112,7 +115,8 @@ def evaluate_run(
     scores, loss = result
     tta = {} if trained.tta.single else {"tta": asdict(trained.tta)}
     window = {"window": asdict(trained.window)} if trained.window else {}
-    content = {"step": trained.step, "split": split, **tta, **window, **as_record(loss, scores)}
+    on = {"data": str(scored.folder), "content": scored.description.content} if scored else {}
+    content = {"step": trained.step, "split": split, **on, **tta, **window, **as_record(loss, scores)}
     if ranks.is_main:
         RunFolder(path).write_json(f"evaluations/{evaluation_name(trained, split)}.json", content)
     return Evaluation(split, trained.step, loss, scores, tuple(looking.of(ranks)))

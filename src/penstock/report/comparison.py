@@ -40,6 +40,7 @@ def write_comparison(paths: Sequence[Path], output: Path) -> Path:
         ),
         section("Curves", f'<div class="curves">{"".join(_charts(found))}</div>'),
         section("Scores of the best checkpoints", _values(names, found.scores)),
+        *([section("Scores on the same data", _values(names, found.common))] if found.common else []),
         section("Recipe", _differences(names, found.recipe)),
         section("Data", _differences(names, found.data)),
         section("Records", _differences(names, found.records)),

@@ -55,6 +55,7 @@ class RunComparison:
         runs: in the order in which they were named.
         metric: the score that decides in the first run.
         scores: all scores of the best evaluation of each run.
+        common: scores of all runs on other data than their own, as `penstock evaluate RUN RUN --on DATA` kept them.
         recipe: settings with different values.
         data: what was trained and evaluated on, where it differs.
         records: by split, how the records differ from those of the first run, where both have a manifest.
@@ -67,6 +68,7 @@ class RunComparison:
     runs: tuple[RunSummary, ...]
     metric: str = ""
     scores: Mapping[str, Values] = field(default_factory=dict)
+    common: Mapping[str, Values] = field(default_factory=dict)
     recipe: Mapping[str, Values] = field(default_factory=dict)
     data: Mapping[str, Values] = field(default_factory=dict)
     records: Mapping[str, Values] = field(default_factory=dict)
@@ -95,6 +97,7 @@ class RunComparison:
         lines = [*self.cautions, ""] if self.cautions else []
         parts = {
             "scores of the best checkpoint": self.scores,
+            **({"scores on the same data": self.common} if self.common else {}),
             "recipe": self.recipe,
             "data": self.data,
             "code": self.code,
@@ -159,6 +162,7 @@ def compare(paths: Sequence[Path]) -> RunComparison:
         tuple(map(_summary, paths)),
         metric,
         _every(scores),
+        _common([_scored(folder) for folder in folders]),
         _without(learnt, *_OF_DATA),
         _different([_without(each, "snapshot") for each in data]),
         _records(entries),
@@ -172,6 +176,24 @@ def compare(paths: Sequence[Path]) -> RunComparison:
 def _scores(folder: RunFolder, best: Mapping[str, Any]) -> dict[str, Any]:
     with folder.reading("metrics.jsonl"):
         return {name: best["evaluation"][name] for name in best.get("evaluation", {})}
+
+
+def _scored(folder: RunFolder) -> dict[str, float]:
+    """The scores of a run on other data than its own; those of the latest evaluation of each kind."""
+    found: dict[str, float] = {}
+    for path in sorted((folder.path / "evaluations").glob("*-on-*.json"), key=lambda path: path.stat().st_mtime):
+        name = f"evaluations/{path.name}"
+        with folder.reading(name):
+            values = folder.read_json(name, "split", "content", "data")
+            how = [str(each) for each in (values.get("tta"), values.get("window")) if each]
+            place = ", ".join([f"{values['data']} ({str(values['content'])[:8]}), {values['split']}", *how])
+            scores = {each: value for each, value in values.items() if isinstance(value, float) and each != "loss"}
+            found |= {f"{each} on {place}": value for each, value in scores.items()}
+    return found
+
+
+def _common(runs: Sequence[Mapping[str, float]]) -> dict[str, Values]:
+    return {name: tuple(run[name] for run in runs) for name in runs[0] if all(name in run for run in runs)}
 
 
 def _summary(path: Path) -> RunSummary:
