@@ -2,6 +2,7 @@
 
 comparing.py    in what runs differ, and which of their scores may be compared
 environment.py  what a run depends on besides its recipe
+facts.py        what the scores of a run follow from
 folder.py       `RunFolder`
 listing.py      what there is to say of a run in a line, from the files in its folder
 manifests.py    the manifest of a checkpoint
