@@ -212,7 +212,7 @@ class RunFolder:
         if not path.is_file():
             return []
         if path.stat().st_size <= _LONGEST:
-            with contextlib.suppress(msgspec.DecodeError):
+            with contextlib.suppress(msgspec.DecodeError, RecursionError):
                 return [line for line in _JSON.decode_lines(path.read_bytes()) if isinstance(line, dict)]
         found = []
         with path.open("rb") as handle:
