@@ -161,7 +161,7 @@ def test_the_tree_of_errors_is_complete():
     assert sorted(["PenstockError", *drawn]) == sorted(defined)
 
 
-MAX_LINES = {"all": 52_928, "core": 47_815}
+MAX_LINES = {"all": 52_939, "core": 47_826}
 """Of the whole source, and without extensions: budgets that fall."""
 
 

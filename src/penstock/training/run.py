@@ -166,7 +166,7 @@ def _resumed(
     model = parts.model(blank=True) if has_checkpoint(folder) else None
     device = devices.choose(recipe.train.device, ranks.local)
     run = _Run(parts, folder, ranks, device, events, accept_changes)
-    return folder, _trained(run, model or initial_model(parts, events), hooks, checkpoint)
+    return folder, _trained(run, model or initial_model(parts, events, folder.initial), hooks, checkpoint)
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,11 @@ def _trained(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str
         parts = open_experiment(run.parts.recipe, run_data)
         check_data(parts, run_data, str(run.folder.path))
         parts = replace(parts, stages=())
-        model = parts.model(blank=True) if has_checkpoint(run.folder) else initial_model(parts, run.events)
+        model = (
+            parts.model(blank=True)
+            if has_checkpoint(run.folder)
+            else initial_model(parts, run.events, run.folder.initial)
+        )
         return _go(replace(run, parts=parts), model, hooks)
 
     return with_retries(

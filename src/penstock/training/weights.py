@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from penstock.settings import Recipe
 
 
-def initial_model(parts: Experiment, events: Events) -> nn.Module:
-    """A new model with the weights that the recipe names."""
+def initial_model(parts: Experiment, events: Events, kept: Path | None = None) -> nn.Module:
+    """A new model with the weights that the recipe names, or with the copy of them that a run has kept."""
+    if kept:
+        parts = replace(parts, recipe=_with_kept(parts.recipe, str(kept)))
     model = parts.model(blank=bool(parts.recipe.init))
     check_optimizer(parts.recipe, model)
     try_sizes(parts.recipe, parts.task, model)
@@ -39,6 +42,11 @@ def initial_model(parts: Experiment, events: Events) -> nn.Module:
     account = load_matching(model, tensors, named, strict=parts.recipe.strict)
     events.note("\n  ".join([f"init from {said}:", *account.lines()]))
     return model
+
+
+def _with_kept(recipe: Recipe, kept: str) -> Recipe:
+    """The recipe with a copy in place of the run or the file that it names."""
+    return replace(recipe, init=kept) if recipe.init else replace(recipe, model=replace(recipe.model, weights=kept))
 
 
 def _found(init: Path) -> tuple[Mapping[str, torch.Tensor], str, str]:

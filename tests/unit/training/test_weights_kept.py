@@ -12,7 +12,8 @@ from support.training import recipe
 
 from penstock.config import apply
 from penstock.runs.comparing import compare
-from penstock.training import train
+from penstock.session import Hook
+from penstock.training import resume, train
 
 
 def last(run):
@@ -56,6 +57,25 @@ def test_weights_of_a_file_are_copied(packed, tmp_path, runs, capsys):
     call("train", of_file.path / "recipe.toml", "--runs", tmp_path / "others", "--name", "again", capsys=capsys)
     (again,) = (tmp_path / "others").glob("*-again")
     assert last(again) == last(of_file.path)
+
+
+class Broken(Hook):
+    """Ends a training before its first step."""
+
+    def on_start(self, session):
+        raise RuntimeError
+
+
+def test_a_run_that_was_broken_off_before_its_first_step_begins_with_the_same_weights(packed, tmp_path, runs):
+    first, second = runs
+    settings = apply(recipe(packed.folder, steps=2), {"init": str(first), "seed": 5})
+    with pytest.raises(RuntimeError):
+        train(settings, tmp_path / "broken", hooks=[Broken()])
+    shutil.rmtree(first)
+    (broken,) = (tmp_path / "broken").iterdir()
+    resume(broken)
+
+    assert last(broken) == last(second)
 
 
 def test_other_weights_in_their_place_are_refused(runs, capsys):
