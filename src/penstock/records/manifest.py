@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "manifest.jsonl.gz"
 _SHOWN: Final = 8  # names in a sentence
-_LARGEST: Final = 1 << 30  # bytes of it, unpacked: ten million records
+_MAX_RATIO: Final = 50  # of a manifest unpacked; digests take most of one, and do not become smaller
 _NAMES: Final = frozenset({"image/filename", "image/source_id"})
 _IMAGE: Final = frozenset(f"image/{name}" for name in ("encoded", "format", "height", "width", "channels", "slices"))
 
@@ -67,12 +68,12 @@ def entry_of(payload: bytes, origin: str) -> ManifestEntry:
     """
     try:
         fields = Fields(payload, origin)
+        names = fields.names()
+        called = [fields.first_bytes(each, b"").decode(errors="replace") for each in names if each in _NAMES]
     except SchemaError:
         return ManifestEntry(origin, "", hashlib.blake2b(payload, digest_size=8).hexdigest())
-    names = fields.names()
-    name = next((fields.first_bytes(each, b"").decode(errors="replace") for each in names if each in _NAMES), "")
-    label = [each for each in names if each not in _NAMES | _IMAGE]
-    return ManifestEntry(name, fields.digest([each for each in names if each in _IMAGE]), fields.digest(label))
+    image, label = [each for each in names if each in _IMAGE], [each for each in names if each not in _NAMES | _IMAGE]
+    return ManifestEntry(next(iter(called), ""), fields.digest(image), fields.digest(label))
 
 
 def write(path: Path, splits: Mapping[str, Iterable[ManifestEntry]]) -> None:
@@ -89,9 +90,9 @@ def read(path: Path) -> dict[str, list[ManifestEntry]]:
         OSError: it cannot be read.
     """
     files.check_regular(path)
-    unpacker = zlib.decompressobj(wbits=31)
+    packed, unpacker = path.read_bytes(), zlib.decompressobj(wbits=31)
     try:
-        text = unpacker.decompress(path.read_bytes(), _LARGEST)
+        text = unpacker.decompress(packed, _MAX_RATIO * len(packed) + 1)
         lines = msgspec.json.Decoder(tuple[str, str, str, str]).decode_lines(text)
     except (zlib.error, msgspec.DecodeError) as error:
         raise ValueError(error) from None
@@ -106,7 +107,7 @@ def read(path: Path) -> dict[str, list[ManifestEntry]]:
 
 def changes(before: Sequence[ManifestEntry], now: Sequence[ManifestEntry]) -> RecordChanges | None:
     """How records differ from those of before, by their names; None where they are the same, in any order."""
-    old, new = ({entry.name: entry for entry in entries} for entries in (before, now))
+    old, new = _by_name(before), _by_name(now)
     both = sorted(old.keys() & new.keys())
     found = RecordChanges(
         tuple(sorted(new.keys() - old.keys())),
@@ -115,3 +116,13 @@ def changes(before: Sequence[ManifestEntry], now: Sequence[ManifestEntry]) -> Re
         tuple(name for name in both if old[name].image != new[name].image),
     )
     return found if str(found) else None
+
+
+def _by_name(entries: Sequence[ManifestEntry]) -> dict[str, ManifestEntry]:
+    """Entries by their names, of which those that come again are numbered."""
+    found, counts = {}, Counter[str]()
+    for entry in sorted(entries):
+        counts[entry.name] += 1
+        again = f" ({counts[entry.name]})" if counts[entry.name] > 1 else ""
+        found[f"{entry.name}{again}"] = entry
+    return found

@@ -47,8 +47,15 @@ WHOLE = gzip.compress(b'["a","b","c","d"]\n', mtime=0)
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"no gzip", gzip.compress(b'["train", 1]\n', mtime=0), WHOLE[:-9], gzip.compress(b"{}", mtime=0)],
-    ids=["empty", "no gzip", "other values", "cut short", "an object"],
+    [
+        gzip.compress(bytes(10_000_000), mtime=0),
+        b"",
+        b"no gzip",
+        gzip.compress(b'["train", 1]\n', mtime=0),
+        WHOLE[:-9],
+        gzip.compress(b"{}", mtime=0),
+    ],
+    ids=["gigabytes of zeros", "empty", "no gzip", "other values", "cut short", "an object"],
 )
 def test_what_is_no_manifest_is_named(tmp_path, data):
     (tmp_path / "m").write_bytes(data)
@@ -75,6 +82,17 @@ def test_changes_are_those_that_were_made(seed):
         assert getattr(found, what) == tuple(name for name, became in fate.items() if became == what)
     assert found.added == ("new",) * (seed % 2)
     assert manifest.changes(now, chance.sample(now, len(now))) is None
+
+
+def test_records_of_one_name_are_told_apart():
+    twice = [ManifestEntry("a", "1", "x"), ManifestEntry("a", "2", "x")]
+    assert manifest.changes(twice, twice[:1]) == RecordChanges((), ("a (2)",), (), ())
+    assert manifest.changes(twice, twice[::-1]) is None
+
+
+def test_a_name_of_another_type_is_no_reason_to_stop():
+    payload = encode({"image/filename": 7, "image/encoded": b"1"})
+    assert manifest.entry_of(payload, "shard#0").name == "shard#0"
 
 
 def test_a_sentence_names_a_few():
