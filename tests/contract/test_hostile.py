@@ -135,7 +135,7 @@ class Grown(NamedTuple):
     what: str = "1.8 GB of zeros behind it"
 
 
-@pytest.mark.parametrize("name", ["dataset.json", ".index", ".classes.npy"])
+@pytest.mark.parametrize("name", ["dataset.json", ".index", ".classes.npy", "manifest.jsonl.gz"])
 def test_gigabytes_behind_a_file_of_a_dataset_are_not_read(packed, tmp_path, name, capsys):
     data = tmp_path / "data"
     shutil.copytree(packed.folder, data)

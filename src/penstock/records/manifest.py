@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "manifest.jsonl.gz"
 _SHOWN: Final = 8  # names in a sentence
+_LARGEST: Final = 1 << 28  # bytes
 _MAX_RATIO: Final = 50  # of a manifest unpacked; digests take most of one, and do not become smaller
 _NAMES: Final = frozenset({"image/filename", "image/source_id"})
 _IMAGE: Final = frozenset(f"image/{name}" for name in ("encoded", "format", "height", "width", "channels", "slices"))
@@ -82,6 +83,16 @@ def write(path: Path, splits: Mapping[str, Iterable[ManifestEntry]]) -> None:
     files.write_atomically(path, gzip.compress(b"\n".join(lines) + b"\n", mtime=0))
 
 
+def packed_bytes(path: Path) -> bytes:
+    """A manifest as it lies on the disk.
+
+    Raises:
+        OSError: it cannot be read, or is larger than one of ten million records.
+    """
+    files.check_regular(path, _LARGEST)
+    return path.read_bytes()
+
+
 def read(path: Path) -> dict[str, list[ManifestEntry]]:
     """The entries of each split.
 
@@ -89,8 +100,7 @@ def read(path: Path) -> dict[str, list[ManifestEntry]]:
         ValueError: it is no manifest.
         OSError: it cannot be read.
     """
-    files.check_regular(path)
-    packed, unpacker = path.read_bytes(), zlib.decompressobj(wbits=31)
+    packed, unpacker = packed_bytes(path), zlib.decompressobj(wbits=31)
     try:
         text = unpacker.decompress(packed, _MAX_RATIO * len(packed) + 1)
         lines = msgspec.json.Decoder(tuple[str, str, str, str]).decode_lines(text)

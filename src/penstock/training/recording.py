@@ -61,7 +61,7 @@ def record(
     folder.write_json("environment.json", {**environment(folder.path), **promised, **launched})
     run_data.write(folder, parts.plan.digest)
     if parts.dataset.manifest:
-        files.write_atomically(folder.path / manifest.NAME, parts.dataset.manifest.read_bytes())
+        files.write_atomically(folder.path / manifest.NAME, manifest.packed_bytes(parts.dataset.manifest))
 
 
 def record_changes(folder: RunFolder, recipe: Recipe, step: int) -> None:
