@@ -8,6 +8,7 @@ The shared memory is anonymous, so that nothing is left of it after kill -9.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import sys
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 BATCHES, REPEATS = common.sized((40, 5), (2, 1))
 BATCH, SLOTS, THREADS = 16, 4, 2
+READY = SLOTS + 6
+"""Batches that a feed and its slots may hold before somebody takes one."""
 HELD = 0.010
 """Seconds that the training thread works for each batch."""
 PLACES = ("threads of the training process", "a process of its own")
@@ -67,6 +70,9 @@ def inside(feed: Feed) -> Iterator[Any]:
 def beside(feed: Feed) -> Iterator[Any]:
     """The batches of a feed in a fork, by turns in some slots of shared memory; a byte through a pipe says which is ready
     or free.
+
+    The fork is made with the first batch, which is to be taken before this process has decoded anything: a fork of a
+    process whose threads use OpenCV may inherit a lock that nobody opens again.
     """
     size = BATCH * int(np.prod(feed.prepare.fields["image"].shape))
     memory = mmap.mmap(-1, SLOTS * size)
@@ -74,11 +80,15 @@ def beside(feed: Feed) -> Iterator[Any]:
     (ready, made), (free, given) = os.pipe(), os.pipe()
     child = os.fork()
     if not child:
-        for number, batch in enumerate(feed.batches()):
-            if number >= SLOTS:
-                os.read(free, 1)
-            slots[number % SLOTS] = batch.tensors["image"].numpy()
-            os.write(made, b"x")
+        try:
+            for number, batch in enumerate(feed.batches()):
+                if number >= SLOTS:
+                    os.read(free, 1)
+                slots[number % SLOTS] = batch.tensors["image"].numpy()
+                os.write(made, b"x")
+        finally:
+            os._exit(1)
+    os.close(made)
     try:
         number = 0
         while os.read(ready, 1):
@@ -91,28 +101,31 @@ def beside(feed: Feed) -> Iterator[Any]:
 
 
 def rate(batches: Iterator[Any], work: Callable[[], None]) -> float:
-    """Images per second, after two batches that are not counted."""
-    next(batches), next(batches)
+    """Images per second, after those batches that may have been ready before."""
+    for _ in range(READY):
+        next(batches)
     began = time.perf_counter()
     for _ in range(BATCHES):
         next(batches)
         work()
-    taken = time.perf_counter() - began
-    batches.close()  # type: ignore[attr-defined] # a generator
-    return BATCHES * BATCH / taken
+    return BATCHES * BATCH / (time.perf_counter() - began)
 
 
+@single_threaded()
 def main() -> None:
     work = Path(sys.argv[1] if len(sys.argv) > 1 else "/tmp/penstock-bench-feed")
     torch.set_num_threads(1)
     source = FilesSource(*sorted(photos.made(work, "photos").glob("*.tfrecord")))
     feed = Feed(Plan(source.snapshot(), 1, Shuffle()), source, PREPARE["a"], batch=BATCH, threads=THREADS)
+    apart = beside(feed)
+    next(apart)
     found: dict[str, dict[str, list[float]]] = {name: {place: [] for place in PLACES} for name in WORK}
-    with single_threaded():
+    with contextlib.closing(apart):
         for _ in range(REPEATS):
             for name, busy in WORK.items():
-                for place, make in zip(PLACES, (inside, beside), strict=True):
-                    found[name][place].append(rate(make(feed), busy))
+                with contextlib.closing(inside(feed)) as here:
+                    for place, batches in zip(PLACES, (here, apart), strict=True):
+                        found[name][place].append(rate(batches, busy))
     rows = {
         name: {
             **{place: common.summary(rates[place]) for place in PLACES},

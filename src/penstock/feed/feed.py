@@ -316,13 +316,8 @@ def _workers(threads: int) -> Iterator[ThreadPoolExecutor]:
     """The threads of a feed. When it ends they give up whatever they wait for, and end too; those that the system
     holds, as where a network disk is gone, are left to it after a while.
     """
-    unwanted, begun = threading.Event(), list[threading.Thread]()
-
-    def begin() -> None:
-        waiting.bind(unwanted.is_set)
-        begun.append(threading.current_thread())
-
-    pool, patience = ThreadPoolExecutor(threads, THREADS, initializer=begin), _PATIENCE
+    unwanted = threading.Event()
+    pool, patience = ThreadPoolExecutor(threads, THREADS, waiting.bind, (unwanted.is_set,)), _PATIENCE
     with single_threaded():
         try:
             yield pool
@@ -331,7 +326,6 @@ def _workers(threads: int) -> Iterator[ThreadPoolExecutor]:
             raise
         finally:
             unwanted.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            end = time.monotonic() + patience
-            for thread in begun:
-                thread.join(max(0.0, end - time.monotonic()))
+            end = threading.Thread(target=pool.shutdown, kwargs={"cancel_futures": True}, daemon=True)
+            end.start()
+            end.join(patience)

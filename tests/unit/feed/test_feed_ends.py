@@ -58,6 +58,23 @@ class TestErrors:
 class TestEnds:
     """No thread outlives its iterator, however that ends."""
 
+    def test_a_thread_that_has_hardly_begun_is_waited_for(self, monkeypatch):
+        bind, begun = waiting.bind, []
+
+        def begin_slowly(given_up):
+            begun.append(given_up)
+            if len(begun) == 2:
+                time.sleep(0.3)
+            bind(given_up)
+
+        monkeypatch.setattr(waiting, "bind", begin_slowly)
+        iterator = feed(threads=2).batches()
+        next(iterator)
+        iterator.close()
+
+        assert len(begun) == 2
+        assert not num_threads()
+
     def test_closed_before_it_began(self):
         feed().batches().close()
         assert not num_threads()
