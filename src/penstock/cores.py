@@ -9,6 +9,7 @@ from typing import Final
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _CGROUP: Final = Path("/proc/self/cgroup")
+_READERS: Final = 4
 
 
 def available() -> int:
@@ -20,6 +21,13 @@ def available() -> int:
     if limit is not None:
         cores = min(cores, max(1, round(limit)))
     return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+
+
+def readers(threads: int) -> int:
+    """Threads that read and decode files: as many as wanted, or for 0 one per core, but at least four, as some wait for
+    a disk.
+    """
+    return threads or max(_READERS, available())
 
 
 def quota(root: Path = _CGROUPS, own: Path = _CGROUP) -> float | None:

@@ -16,7 +16,7 @@ def number(name, value, reach):
 
 
 RAW = {
-    "threads": (0, "of at least 1"),
+    "threads": (-1, "of at least 0"),
     "limit": (-1, "of at least 0"),
     "max_side": (-1, "of at least 0"),
     "mask_threshold": (999, "from 0 to 255"),
@@ -37,7 +37,7 @@ CALLS = {
         "--size: expected sides of at least 16 pixels, found 16. Use larger sides.",
     ),
     "count": (lambda at: ps.open(at.data).show(count=0), number("count", 0, "of at least 1")),
-    "threads of verify": (lambda at: ps.open(at.data).verify(threads=0), number("threads", 0, "of at least 1")),
+    "threads of verify": (lambda at: ps.open(at.data).verify(threads=-1), number("threads", -1, "of at least 0")),
     "count of models": (lambda at: ps.list_models("resnet", count=0), number("count", 0, "of at least 1")),
     "images": (lambda at: ps.Run(at.run).evaluate(images=-1), number("images", -1, "of at least 0")),
     "overlap": (

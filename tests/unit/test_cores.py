@@ -53,3 +53,10 @@ def test_those_that_a_process_may_run_on_and_its_limit_and_its_ranks(monkeypatch
         found.append(cores.available())
 
     assert found == [8, 3, 1, 8, 3, 1]
+
+
+@pytest.mark.parametrize(("available", "wanted", "threads"), [(2, 0, 4), (16, 0, 16), (16, 1, 1), (2, 8, 8)])
+def test_those_that_read_files(monkeypatch, available, wanted, threads):
+    monkeypatch.setattr(cores, "available", lambda: available)
+
+    assert cores.readers(wanted) == threads

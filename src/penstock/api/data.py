@@ -204,18 +204,18 @@ class Data:
         return "\n".join(lines)
 
     @suggested
-    def verify(self, split: str = "", *, threads: int = 4, progress: Callable[[int, int], None] = silent) -> Verdict:
+    def verify(self, split: str = "", *, threads: int = 0, progress: Callable[[int, int], None] = silent) -> Verdict:
         """Read every record: its checksum, its image, its label.
 
         Args:
             split: by default all of them.
-            threads: that read and decode.
+            threads: that read and decode; 0 for one per core, at least four.
             progress: called with the records that are read, and those in all.
 
         Returns:
             How many records are sound, and a sentence for every one that is damaged or does not fit.
         """
-        check_numbers(threads=(threads, 1, math.inf))
+        check_numbers(threads=(threads, 0, math.inf))
         return self.opened.verify([split] if split else [], threads=threads, progress=progress)
 
     @suggested

@@ -64,7 +64,7 @@ class RawOptions(TypedDict, total=False):
 def inspect(
     folder: str | Path,
     *,
-    threads: int = 4,
+    threads: int = 0,
     duplicates: str | Path = "",
     progress: Callable[[int, int], None] = silent,
     on_layout: Callable[[Layout], None] | None = None,
@@ -74,7 +74,7 @@ def inspect(
 
     Args:
         folder: where the raw data is.
-        threads: that decode images.
+        threads: that decode images; 0 for one per core, at least four.
         duplicates: a PNG file for `draw_duplicates` of what is found; refused before any image is read.
         progress: called with the images that are done, and those in all.
         on_layout: called with the layout, before any image is read.
@@ -106,7 +106,7 @@ def pack(
     validation: float = 0.0,
     skip_bad: bool = False,
     shard_size: int = 64,
-    threads: int = 4,
+    threads: int = 0,
     progress: Callable[[int, int], None] = silent,
     **options: Unpack[RawOptions],
 ) -> Data:
@@ -118,14 +118,14 @@ def pack(
         validation: fraction of the training images to set aside as `val`.
         skip_bad: whether items with problems are left out.
         shard_size: approximate size of a shard in MiB.
-        threads: that decode and encode images.
+        threads: that decode and encode images; 0 for one per core, at least four.
         progress: called with the records that are written, and those in all.
         options: as for `inspect`, of raw data.
 
     Raises:
         DatasetError: there are problems; the error lists them.
     """
-    check_numbers(validation=(validation, 0, 1), shard_size=(shard_size, 1, math.inf), threads=(threads, 1, math.inf))
+    check_numbers(validation=(validation, 0, 1), shard_size=(shard_size, 1, math.inf), threads=(threads, 0, math.inf))
     if options and not isinstance(folder, str | Path):
         named = ", ".join(options)
         raise DatasetError(
@@ -206,7 +206,7 @@ def download(name: str, output: str | Path, *, url: str = "", progress: Callable
 def _check_options(threads: int, options: RawOptions) -> None:
     """Whether the numbers of what is said of raw images are in their ranges."""
     check_numbers(
-        threads=(threads, 1, math.inf),
+        threads=(threads, 0, math.inf),
         ignore=(options.get("ignore", 0), 0, _BYTE),
         mask_threshold=(options.get("mask_threshold", 0), 0, _BYTE),
         limit=(options.get("limit", 0), 0, math.inf),

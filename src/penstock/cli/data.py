@@ -5,15 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 
 import penstock as ps
 from penstock.cli.options import Crop, Trust, crop_setting
+from penstock.cli.raw_options import Natural, Some
 from penstock.progress import Progress, counted
 
 Packed = Annotated[str, Parameter(help="A packed dataset, or a topic: kafka://HOST:PORT/TOPIC.")]
-Some = validators.Number(gte=1)
-Natural = validators.Number(gte=0)
 
 
 def show(
@@ -44,7 +43,10 @@ def show(
 
 def verify(
     dataset: Packed, /, *, split: Annotated[str, Parameter(help="Split to read. By default all of them.")] = "",
-    threads: Annotated[int, Parameter(validator=Some, help="Number of threads.")] = 4, trust: Trust = False,
+    threads: Annotated[
+        int, Parameter(validator=Natural, help="Number of threads; 0: one per core, at least four.")
+    ] = 0,
+    trust: Trust = False,
 ) -> int:  # fmt: skip
     """Read every record of a packed dataset: checksums, images, labels.
 

@@ -38,12 +38,10 @@ class RawArguments:
     images: Annotated[str, Parameter(help="Folder of images, where it is not found by itself; with --masks.")] = ""
     masks: Annotated[str, Parameter(help="Folder of masks, where it is not found by itself; with --images.")] = ""
     palette: Annotated[
-        bool,
-        Parameter(negative="", help="Masks are palette PNGs, and the indices of their pixels are the class ids."),
+        bool, Parameter(negative="", help="Masks are palette PNGs, and the indices of their pixels are the class ids.")
     ] = False
     rater: Annotated[
-        str,
-        Parameter(help="Whose masks are taken, where several raters have drawn them: a name, or 'majority'."),
+        str, Parameter(help="Whose masks are taken, where several raters have drawn them: a name, or 'majority'.")
     ] = ""
     group: Annotated[
         str,
@@ -104,7 +102,7 @@ class RawArguments:
         Parameter(
             help="Values of TIFF and DICOM images that become 0 and 65535, such as '-160 240' for Hounsfield units. By "
             "default values of TIFF images must be whole numbers from 0 to 65535 and stay as they are, and DICOM "
-            "images have the range that their headers allow.",
+            "images have the range that their headers allow."
         ),
     ] = None
     quality: Annotated[
@@ -139,7 +137,7 @@ class RawArguments:
         ),
     ] = 0.0
     skip_bad: Annotated[bool, Parameter(help="Leave out images with problems, and list them.", negative="")] = False
-    threads: Annotated[int, Parameter(validator=Some, help="Number of threads.")] = 4
+    threads: Annotated[int, Parameter(validator=Natural, help="Number of threads; 0: one per core, at least four.")] = 0
 
     def given(self) -> dict[str, Any]:
         """What is said of the folder, as `ps.inspect` takes it.
@@ -176,10 +174,7 @@ def _fields(texts: list[str] | None) -> dict[str, str]:
     pairs = [text.partition("=") for text in texts or []]
     if wrong := [text for text, (name, _, field) in zip(texts or [], pairs, strict=True) if not (name and field)]:
         raise DatasetError(
-            "--field",
-            expected="WHAT=NAME",
-            found=wrong[0],
-            remedy="Write for example --field image=img",
+            "--field", expected="WHAT=NAME", found=wrong[0], remedy="Write for example --field image=img"
         )
     return {name: field for name, _, field in pairs}
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter, validators
+from cyclopts import Parameter
 
 import penstock as ps
 from penstock.cli.options import Trust
+from penstock.cli.raw_options import Some
 from penstock.progress import Progress, counted
 
-Some = validators.Number(gte=1)
 Target = Annotated[str, Parameter(help="kafka://HOST:PORT/TOPIC. Splits other than train go to TOPIC.SPLIT.")]
 Origin = Annotated[str, Parameter(help="kafka://HOST:PORT/TOPIC. Splits other than train are in TOPIC.SPLIT.")]
 Start = Annotated[

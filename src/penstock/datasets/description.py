@@ -337,7 +337,7 @@ class FolderDataset:
         return tuple(self.description.splits)
 
     def verify(
-        self, splits: Sequence[str] = (), *, threads: int = 4, progress: Callable[[int, int], None] = silent
+        self, splits: Sequence[str] = (), *, threads: int = 0, progress: Callable[[int, int], None] = silent
     ) -> Verdict:
         """Read every record of some splits, by default of all."""
         return verify(self, splits, threads=threads, progress=progress)

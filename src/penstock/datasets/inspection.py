@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock import outputs
+from penstock import cores, outputs
 from penstock.datasets import checks, class_lists, describing, duplicates, layouts, pixel_formats, validation
 from penstock.datasets.findings import Findings
 from penstock.datasets.layouts import LayoutOptions
@@ -140,7 +140,7 @@ def inspect(
     labels: Labels | None = None,
     *,
     how: LayoutOptions = LayoutOptions(),  # noqa: B008 - frozen
-    threads: int = 4,
+    threads: int = 0,
     progress: Callable[[int, int], None] = silent,
     on_layout: Callable[[Layout], None] | None = None,
 ) -> Inspection:
@@ -150,7 +150,7 @@ def inspect(
         folder: where the raw data is.
         labels: what masks mean; classes may be left to be told from `classes.txt` or from the masks.
         how: what is said of the layout, where it is not to be told from the folder alone.
-        threads: how many files are decoded at once.
+        threads: how many files are decoded at once; 0 for one per core, at least four.
         progress: called with the items done and the items in all.
         on_layout: called with the layout before any image is read.
 
@@ -166,7 +166,7 @@ def inspect(
     _check_class_names(layout, wanted)
     items = []
     findings = Findings.of(folder, wanted, layout.kind, layout.channels)
-    with single_threaded(), ThreadPoolExecutor(threads) as pool:
+    with single_threaded(), ThreadPoolExecutor(cores.readers(threads)) as pool:
         try:
             read = partial(checks.check_item, folder, labels=wanted, kind=layout.kind, channels=layout.channels)
             for each in pool.map(partial(findings.check, read=read), layout.items):

@@ -11,12 +11,13 @@ import inspect
 import re
 import shutil
 import threading
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from penstock import files, seeds
+from penstock import cores, files, seeds
 from penstock.custom import ImportPath, carried
 from penstock.datasets import describing
 from penstock.datasets.description import Description, FolderDataset, ShardInfo, SplitInfo
@@ -33,11 +34,14 @@ from penstock.records import index as indexing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
 
     from penstock.datasets.inspection import Inspection
     from penstock.kinds.items import InspectedItem, Labels
 
 _VERSION: Final = "1"
+_PIECE: Final = 1 << 18  # bytes of images and labels that a thread makes into records at a time
+_AHEAD: Final = 128 << 20  # bytes of records that may wait to be written
 _SHARD: Final = re.compile(r".+-\d{5,}-of-\d{5,}\.tfrecord")
 
 
@@ -47,12 +51,12 @@ class PackOptions:
 
     Attributes:
         shard_bytes: what a shard should hold, about.
-        threads: how many shards are written at once.
+        threads: that make records; 0 for one per core, at least four.
         seed: of the order of the records; neighbours in a folder are often alike, and should not be in a shard.
     """
 
     shard_bytes: int = 64 << 20
-    threads: int = 4
+    threads: int = 0
     seed: int = 0
 
 
@@ -293,49 +297,88 @@ def _is_there(folder: Path, shard: ShardInfo) -> bool:
 def _write_all(
     jobs: list[_Job], found: Inspection, output: Path, options: PackOptions, progress: Callable[[int, int], None]
 ) -> None:
-    total, done, stop = sum(len(job.items) for job in jobs), 0, threading.Event()
-    with single_threaded(), ThreadPoolExecutor(options.threads) as pool:
+    """Write the shards that the journal does not have, one after another, while threads make the records to come."""
+    left = [job for job in jobs if not _is_written(job, output)]
+    total, stop = sum(len(job.items) for job in jobs), threading.Event()
+    done = total - sum(len(job.items) for job in left)
+
+    def advance(records: int) -> None:
+        nonlocal done
+        done += records
+        progress(done, total)
+
+    advance(0)
+    with single_threaded(), ThreadPoolExecutor(cores.readers(options.threads)) as pool:
         try:
-            futures = {pool.submit(_write, job, found, output, stop): job for job in jobs}
-            for future in as_completed(futures):
-                future.result()
-                done += len(futures[future].items)
-                progress(done, total)
+            made = _made(pool, [piece for job in left for piece in _pieces(job.items)], found, stop)
+            for job in left:
+                _write(job, made, found, output, advance)
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)
             raise
 
 
-def _write(job: _Job, found: Inspection, output: Path, stop: threading.Event) -> None:
-    """Write one shard, unless the journal says that it is there."""
+def _is_written(job: _Job, output: Path) -> bool:
     note = output / JOURNAL / job.name
+    return (output / job.name).is_file() and note.is_file() and note.read_bytes() == job.key.encode()
+
+
+def _write(
+    job: _Job, made: Iterator[list[bytes]], found: Inspection, output: Path, advance: Callable[[int], None]
+) -> None:
+    """Write one shard from the next records, and note it in the journal."""
     shard = output / job.name
-    if shard.is_file() and note.is_file() and note.read_bytes() == job.key.encode():
-        return
     with ShardWriter(shard) as writer:
-        for payload in _payloads(job.items, found, stop):
-            writer.write(payload)
+        while len(writer.index) < len(job.items):
+            payloads = next(made)
+            for payload in payloads:
+                writer.write(payload)
+            advance(len(payloads))
     write_occurrences(shard, job.items, found.layout.kind, len(found.labels.classes))
-    files.write_atomically(note, job.key.encode())
+    files.write_atomically(output / JOURNAL / job.name, job.key.encode())
 
 
-def _payloads(items: Sequence[InspectedItem], found: Inspection, stop: threading.Event) -> Iterator[bytes]:
-    """The records of a shard. Slices are made volume by volume, and wait for their turn: a shard holds slices of all
-    volumes, each of which would be read anew for every one of them.
+def _pieces(items: Sequence[InspectedItem]) -> Iterator[Sequence[InspectedItem]]:
+    """The items of a shard, in pieces that a thread makes at a time. Slices stay together: a shard holds slices of all
+    volumes, each of which would be read anew for every piece.
     """
+    if all(each.item.is_slice for each in items):
+        yield items
+        return
+    start, size = 0, 0
+    for number, each in enumerate(items, 1):
+        size += each.size
+        if size >= _PIECE or number == len(items):
+            yield items[start:number]
+            start, size = number, 0
 
-    def payload(inspected: InspectedItem) -> bytes:
+
+def _made(
+    pool: ThreadPoolExecutor, pieces: Sequence[Sequence[InspectedItem]], found: Inspection, stop: threading.Event
+) -> Iterator[list[bytes]]:
+    """The records of each piece, in order; the threads are a certain number of bytes ahead."""
+    waiting: deque[tuple[Future[list[bytes]], int]] = deque()
+    ahead = 0
+    for piece in pieces:
+        size = sum(each.size for each in piece)
+        waiting.append((pool.submit(_payloads, piece, found, stop), size))
+        ahead += size
+        while ahead > _AHEAD:
+            future, size = waiting.popleft()
+            yield future.result()
+            ahead -= size
+    yield from (future.result() for future, _ in waiting)
+
+
+def _payloads(items: Sequence[InspectedItem], found: Inspection, stop: threading.Event) -> list[bytes]:
+    """The records of some items, which are made volume by volume."""
+    made = {}
+    for number in sorted(range(len(items)), key=lambda n: items[n].item.group if items[n].item.is_slice else ""):
         if stop.is_set():
             raise InterruptedError
-        return _payload(inspected, found)
-
-    if not all(each.item.is_slice for each in items):
-        yield from map(payload, items)
-        return
-    ready = {number: payload(items[number]) for number in sorted(range(len(items)), key=lambda n: items[n].item.group)}
-    for number in range(len(items)):
-        yield ready.pop(number)
+        made[number] = _payload(items[number], found)
+    return [made[number] for number in range(len(items))]
 
 
 def _payload(inspected: InspectedItem, found: Inspection) -> bytes:

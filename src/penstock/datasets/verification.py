@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from penstock import cores
 from penstock.datasets.occurrences import digest_of, path_of
 from penstock.errors import CorruptRecord, PenstockError
 from penstock.images import single_threaded
@@ -34,14 +35,14 @@ def verify(
     dataset: FolderDataset,
     splits: Sequence[str] = (),
     *,
-    threads: int = 4,
+    threads: int = 0,
     progress: Callable[[int, int], None] = silent,
 ) -> Verdict:
-    """Read all records of some splits, by default of all, `threads` shards at a time."""
+    """Read all records of some splits, by default of all, `threads` shards at a time, as `cores.readers` counts."""
     shards = [shard for split in splits or dataset.splits for shard in dataset.split(split).shards]
     total, stop = sum(shard.records for shard in shards), threading.Event()
     sound, faults, entries = 0, [], []
-    with single_threaded(), ThreadPoolExecutor(threads) as pool:
+    with single_threaded(), ThreadPoolExecutor(cores.readers(threads)) as pool:
         try:
             for good, wrong, found in pool.map(lambda shard: _shard(dataset, shard, stop), shards):
                 sound += good

@@ -28,21 +28,10 @@ from penstock.models.classification import build_classifier, classifier_normaliz
 from penstock.models.cost import cost_of
 from penstock.models.custom import InitializedFromData
 from penstock.models.decoder import check_decoder, decoder_options
-from penstock.models.detection import (
-    Detector,
-    build_detector,
-    parse_detector,
-    unpack_masks,
-    with_resizing,
-)
+from penstock.models.detection import Detector, build_detector, parse_detector, unpack_masks, with_resizing
 from penstock.models.keyed_dropout import key_dropout
 from penstock.models.normalization import Normalization, as_floats, blank_images
-from penstock.models.segmentation import (
-    build_segmenter,
-    normalization,
-    parse_name,
-    segmenter_normalization,
-)
+from penstock.models.segmentation import build_segmenter, normalization, parse_name, segmenter_normalization
 from penstock.models.sliding_window import Window, Windowed
 from penstock.models.sync_batchnorm import lone_norms, silent_norms, synchronise_norms
 from penstock.models.tta import TestTimeAugmentation, TTAModel

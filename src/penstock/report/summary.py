@@ -12,12 +12,7 @@ if TYPE_CHECKING:
     from penstock.runs import RunFolder
 
 _ROUNDED: Final = "records, order and pixels; weights up to rounding, as it was resumed otherwise"
-_SCORES: Final = {
-    "mean_dice": "mean Dice",
-    "mean_iou": "mean IoU",
-    "top1": "top-1 accuracy",
-    "map": "mAP",
-}
+_SCORES: Final = {"mean_dice": "mean Dice", "mean_iou": "mean IoU", "top1": "top-1 accuracy", "map": "mAP"}
 
 
 def summary_of(folder: RunFolder) -> dict[str, str]:

@@ -12,15 +12,7 @@ import torch
 from penstock.images import RGB, PixelFormat, drawing, geometry, shown, warp_image
 from penstock.kinds import KINDS
 from penstock.metrics import check_extra
-from penstock.models import (
-    DETECTORS,
-    Detector,
-    Normalization,
-    as_floats,
-    build_detector,
-    normalization,
-    parse_detector,
-)
+from penstock.models import DETECTORS, Detector, Normalization, as_floats, build_detector, normalization, parse_detector
 from penstock.models.segmentation import filled
 from penstock.progress import counted
 from penstock.settings import Augment

@@ -17,11 +17,4 @@ from penstock.config.checks import check_follow
 from penstock.training.finders import find_batch, find_lr, find_time
 from penstock.training.run import resume, train
 
-__all__ = [
-    "check_follow",
-    "find_batch",
-    "find_lr",
-    "find_time",
-    "resume",
-    "train",
-]
+__all__ = ["check_follow", "find_batch", "find_lr", "find_time", "resume", "train"]

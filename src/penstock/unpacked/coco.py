@@ -38,11 +38,7 @@ class CocoDocument:
         self.images.append({"id": number, "file_name": file_name, "height": size[0], "width": size[1]})
 
     def add_object(
-        self,
-        label: int,
-        edges: tuple[float, float, float, float],
-        mask: NDArray[np.bool_] | None = None,
-        **more: float,
+        self, label: int, edges: tuple[float, float, float, float], mask: NDArray[np.bool_] | None = None, **more: float
     ) -> None:
         """An object of the image added last.
 

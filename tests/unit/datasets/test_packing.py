@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 
@@ -19,14 +21,14 @@ from support.datasets import records
 from support.images import HEIC, array_png
 
 from penstock import files
-from penstock.datasets import FolderDataset, PackOptions, inspect, pack, scenes, verify
+from penstock.datasets import FolderDataset, PackOptions, inspect, pack, packing, scenes, verify
 from penstock.datasets.packing import JOURNAL, refuse_others
 from penstock.errors import DatasetError
 from penstock.images import decode_image, decode_mask
 from penstock.images.png import decode_flat
 from penstock.kinds import Labels
 from penstock.kinds.fields import decode_classification, decode_segmentation
-from penstock.records import read_all
+from penstock.records import ShardWriter, read_all
 
 
 def content(folder):
@@ -157,6 +159,57 @@ def test_a_killed_pack_goes_on(raw, tmp_path):
     pack(inspect(raw), output, PackOptions(shard_bytes=20_000))  # for a kill between the last file and the end
     leftovers = [p.name for p in output.iterdir() if p.name.startswith(".") and not p.name.endswith(".partial")]
     assert leftovers == []
+
+
+class TestThreads:
+    """Records of one shard are made by several threads, in any order, and written in theirs."""
+
+    @pytest.fixture(autouse=True)
+    def _small_pieces(self, monkeypatch):
+        monkeypatch.setattr(packing, "_PIECE", 1)
+
+    def test_they_work_on_one_shard_together(self, raw, tmp_path, monkeypatch):
+        expected = content(pack(inspect(raw), tmp_path / "one thread", PackOptions(threads=1)).folder)
+        make, together, started = packing._payload, threading.Barrier(2, timeout=30), itertools.count()
+
+        def meet(inspected, found):
+            if (number := next(started)) < 2:
+                together.wait()
+                time.sleep(0.2 * (1 - number))  # the second is done before the first
+            return make(inspected, found)
+
+        monkeypatch.setattr(packing, "_payload", meet)
+        written = pack(inspect(raw), tmp_path / "two threads", PackOptions(threads=2))
+
+        assert [len(split.shards) for split in written.description.splits.values()] == [1, 1]
+        assert content(written.folder) == expected
+
+    def test_they_do_not_run_ahead_of_a_slow_disk(self, raw, tmp_path, monkeypatch):
+        make, write, made, ahead = packing._payload, ShardWriter.write, [], []
+
+        def count(inspected, found):
+            made.append(inspected.size)
+            return make(inspected, found)
+
+        def write_slowly(writer, payload):
+            time.sleep(0.02)
+            ahead.append(len(made) - len(ahead))
+            return write(writer, payload)
+
+        monkeypatch.setattr(packing, "_payload", count)
+        monkeypatch.setattr(ShardWriter, "write", write_slowly)
+        found = inspect(raw)
+        monkeypatch.setattr(packing, "_AHEAD", 3 * max(each.size for each in found.items))
+        pack(found, tmp_path)
+
+        assert len(ahead) == 28
+        assert 3 <= max(ahead) <= 8
+
+    def test_progress_is_by_records(self, raw, tmp_path):
+        seen = []
+        pack(inspect(raw), tmp_path, progress=lambda done, total: seen.append((done, total)))
+
+        assert seen == [(done, 28) for done in range(29)]
 
 
 class TestPacking:

@@ -119,17 +119,9 @@ _FORMATS: Final = (
         f"Tracks have no task. Write the boxes of each frame as COCO or YOLO, or {_CUSTOM}",
     ),
     _format(
-        "WIDER FACE",
-        r"(^|/)wider_face_[^/]*_bbx_gt\.txt$",
-        rb"",
-        f"Write the boxes as COCO or YOLO, or {_CUSTOM}",
+        "WIDER FACE", r"(^|/)wider_face_[^/]*_bbx_gt\.txt$", rb"", f"Write the boxes as COCO or YOLO, or {_CUSTOM}"
     ),
-    _format(
-        "masks of Open Images",
-        r"\.csv$",
-        rb"MaskPath,ImageID,LabelName",
-        f"Write them as COCO, or {_CUSTOM}",
-    ),
+    _format("masks of Open Images", r"\.csv$", rb"MaskPath,ImageID,LabelName", f"Write them as COCO, or {_CUSTOM}"),
     _format(
         "CIFAR's pickles, which can hold code",
         r"(^|/)[^/.]+$|\.meta$",

@@ -195,7 +195,7 @@ class TopicDataset:
         return tuple(found)
 
     def verify(
-        self, splits: Sequence[str] = (), *, threads: int = 4, progress: Callable[[int, int], None] = silent
+        self, splits: Sequence[str] = (), *, threads: int = 0, progress: Callable[[int, int], None] = silent
     ) -> Verdict:
         """Read every record of some splits, by default of all."""
         del threads  # a topic is read by one connection
