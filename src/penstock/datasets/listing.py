@@ -25,11 +25,7 @@ PREDICTIONS: Final = ".penstock-predictions"
 JOURNAL: Final = ".packing"
 """Beside the shards while a dataset is being packed."""
 IMAGES: Final = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png"}) | formats.SUFFIXES
-SPLITS: Final = {
-    "train": ("train", "training"),
-    "val": ("val", "valid", "validation"),
-    "test": ("test", "testing"),
-}
+SPLITS: Final = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
 
 
 def is_plain(name: str) -> bool:

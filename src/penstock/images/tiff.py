@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+    from tifffile import TiffPageSeries
 
 MAX_PLANES: Final = 64
 """Channels of an image at most; longer stacks are volumes or videos."""
@@ -29,7 +31,8 @@ _COMPRESSION_TAG: Final = 259
 _RATIOS: Final = {1: 1, 5: 3000, 8: 1100, 32773: 64, 32946: 1100}
 """How many times smaller pixels can become: none, LZW, deflate, PackBits, and deflate by its old number."""
 _PLANES_TAG: Final = 284
-_COLOR_TAG, _EXTRA_TAG, _SIZE_TAGS, _ORIENTATION_TAG = 262, 338, (256, 257), 274
+_COLOR_TAG, _EXTRA_TAG, _SIZE_TAGS, _ORIENTATION_TAG, _SUBFILE_TAG = 262, 338, (256, 257), 274, 254
+_REDUCED: Final = 1  # bit of a page that is a smaller copy of another one
 _PALETTE: Final = 3
 _COLOR_SAMPLES: Final = {2: 3, 5: 4, 6: 3, 8: 3}
 """Channels of RGB, CMYK, YCbCr and CIELAB by the number that TIFF has for them; all others have one."""
@@ -188,12 +191,12 @@ def read_planes(data: bytes, where: str, value_range: tuple[float, float] | None
     check_length(data, where)
     try:
         with tifffile.TiffFile(io.BytesIO(data)) as file:
-            series = file.series[0]
-            axes, shape = series.axes, series.shape
-            _check_size(axes, shape, where)
-            values = np.asarray(series.asarray())
-            last = np.moveaxis(values.reshape(shape), (axes.index("Y"), axes.index("X")), (0, 1))
-            last = _upright(last.reshape(*last.shape[:2], -1), tags(data).get(_ORIENTATION_TAG, 1))
+            size = _sides(file.series[0])
+            series = [each for each in file.series if _sides(each) == size]  # one where pages were written one by one
+            _check_size(size, sum(math.prod(each.shape) for each in series), where)
+            _check_images(len(series) if file.is_ome else 1, where)
+            values = np.concatenate([_channels_last(each) for each in series], axis=2)
+            last = _upright(values, tags(data).get(_ORIENTATION_TAG, 1))
     except PenstockError:
         raise
     except Exception as error:  # noqa: BLE001 - every codec of imagecodecs has an error of its own
@@ -204,6 +207,18 @@ def read_planes(data: bytes, where: str, value_range: tuple[float, float] | None
             remedy="Convert the file to a TIFF without compression, or leave it out",
         ) from None
     return as_integers(last, where, value_range)
+
+
+def _sides(series: TiffPageSeries) -> tuple[int, int]:
+    height, width = (series.shape[series.axes.index(axis)] for axis in "YX")
+    return height, width
+
+
+def _channels_last(series: TiffPageSeries) -> NDArray[Any]:
+    """The values of a series: (height, width, channels)."""
+    values = np.asarray(series.asarray()).reshape(series.shape)
+    last = np.moveaxis(values, [series.axes.index(axis) for axis in "YX"], (0, 1))
+    return last.reshape(*last.shape[:2], -1)
 
 
 def _upright(values: NDArray[Any], orientation: int) -> NDArray[Any]:
@@ -218,11 +233,10 @@ def _upright(values: NDArray[Any], orientation: int) -> NDArray[Any]:
 
 
 def _check_pages(data: bytes, where: str) -> None:
-    """Refuse pages of one size that cannot be channels of one image: of different kinds, or with palettes."""
-    every = list(_pages(data))
-    pages = [
-        page for page in every if [page.get(tag) for tag in _SIZE_TAGS] == [every[0].get(tag) for tag in _SIZE_TAGS]
-    ]
+    """Refuse pages that cannot be channels of one image: of different sizes or kinds, or with palettes."""
+    pages = [page for page in _pages(data) if not page.get(_SUBFILE_TAG, 0) & _REDUCED]
+    sizes = dict.fromkeys(tuple(page.get(tag, 0) for tag in _SIZE_TAGS[::-1]) for page in pages)
+    _check_images(len(sizes), where)
     kinds = dict.fromkeys((page.get(SAMPLES_TAG, 1), page.get(BITS_TAG, 1), page.get(_COLOR_TAG, 1)) for page in pages)
     palettes = any(color == _PALETTE for _, _, color in kinds)
     if len(pages) > 1 and (len(kinds) > 1 or palettes):
@@ -235,16 +249,24 @@ def _check_pages(data: bytes, where: str) -> None:
         )
 
 
-def _check_size(axes: str, shape: tuple[int, ...], where: str) -> None:
-    planes = 1
-    for name, length in zip(axes, shape, strict=True):
-        planes *= 1 if name in "YX" else length
-    height, width = shape[axes.index("Y")], shape[axes.index("X")]
+def _check_images(count: int, where: str) -> None:
+    if count > 1:
+        raise ImageError(
+            where,
+            expected="the channels of one image",
+            found=f"{count} images",
+            remedy="Save each image as a file of its own",
+        )
+
+
+def _check_size(size: tuple[int, int], values: int, where: str) -> None:
+    height, width = size
     if not height or not width:
         raise ImageError(
             where, expected="an image with pixels", found=f"one of {height} x {width}", remedy="Leave the file out"
         )
-    if planes > MAX_PLANES or planes * height * width > MAX_PIXELS:
+    planes = values // (height * width)
+    if planes > MAX_PLANES or values > MAX_PIXELS:
         raise ImageError(
             where,
             expected=f"at most {MAX_PLANES} channels and {MAX_PIXELS:,} values",

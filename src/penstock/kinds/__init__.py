@@ -58,10 +58,7 @@ def find_kind(name: str, folder: Path | str = "") -> Kind:
     kind = found() if isinstance(found, type) else found
     if not isinstance(kind, Kind):
         raise RecipeError(
-            f"task = {place}",
-            expected="a penstock.kinds.Kind",
-            found=type(kind).__name__,
-            remedy="Derive it from Kind",
+            f"task = {place}", expected="a penstock.kinds.Kind", found=type(kind).__name__, remedy="Derive it from Kind"
         )
     return kind
 

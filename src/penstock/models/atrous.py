@@ -20,13 +20,7 @@ DROPOUT: Final = 0.1
 """Share of features that the last layers leave out in training."""
 
 
-DPC: Final = (
-    Branch(-1, (1, 6)),
-    Branch(0, (18, 15)),
-    Branch(1, (6, 3)),
-    Branch(0, (1, 1)),
-    Branch(0, (6, 21)),
-)
+DPC: Final = (Branch(-1, (1, 6)), Branch(0, (18, 15)), Branch(1, (6, 3)), Branch(0, (1, 1)), Branch(0, (6, 21)))
 """The best cell that was found on Cityscapes, as DeepLab publishes it (branch5_top1_cityscapes)."""
 
 

@@ -44,11 +44,7 @@ def _describe() -> descriptor_pb2.FileDescriptorProto:
 
 def _message(parent: descriptor_pb2.DescriptorProto, name: str, number: int, kind: str) -> _Field:
     return parent.field.add(
-        name=name,
-        number=number,
-        type=_Field.TYPE_MESSAGE,
-        type_name=f".tensorflow.{kind}",
-        label=_Field.LABEL_OPTIONAL,
+        name=name, number=number, type=_Field.TYPE_MESSAGE, type_name=f".tensorflow.{kind}", label=_Field.LABEL_OPTIONAL
     )
 
 

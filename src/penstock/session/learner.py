@@ -162,10 +162,7 @@ class Learner:
         """All that a checkpoint keeps of it, by the file that it is kept in; all ranks must ask. Of weights that are
         cut over ranks the main one has them whole, the others nothing.
         """
-        kept = {
-            "model": self.model.state_dict(),
-            "optimizer": state.optimizer_tensors(self.optimizer, self.model),
-        }
+        kept = {"model": self.model.state_dict(), "optimizer": state.optimizer_tensors(self.optimizer, self.model)}
         if self.ema:
             kept["ema"] = self.ema.model.state_dict()
         if not sharding.is_cut(self.model):

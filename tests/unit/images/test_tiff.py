@@ -306,3 +306,40 @@ def test_pages_with_palettes_are_refused():
         message="x: expected pages of one kind, which are the channels of one image, found 2 pages of 1 x 8 bits, with "
         "palettes. Save each page as a file of its own.",
     )  # fmt: skip
+
+
+class TestPagesThatWereWrittenOneByOne:
+    """tifffile makes a series of its own of each, of which the first alone is no whole image."""
+
+    @staticmethod
+    def written(*pages, **more):
+        buffer = io.BytesIO()
+        with tifffile.TiffWriter(buffer, **more) as file:
+            for page, options in pages:
+                file.write(page, photometric="minisblack", **options)
+        return buffer.getvalue()
+
+    @pytest.mark.parametrize("channels", [2, 3, 5])
+    def test_they_are_channels(self, channels):
+        pages = [BANDS[..., number] for number in range(channels)]
+        data = stored(self.written(*((page, {}) for page in pages)), "x")
+        pixels = decode_image(data, "x", pixels=PixelFormat(channels, 16))
+
+        assert np.array_equal(pixels, np.stack(pages, axis=2))
+
+    def test_smaller_copies_are_left_out(self):
+        page, other = BANDS[..., 0], BANDS[..., 1]
+        data = self.written((page, {}), (other, {}), (page[::2, ::2], {"subfiletype": 1}))
+
+        assert probe(stored(data, "x"), "x").channels == 2
+
+    @pytest.mark.parametrize("ome", [False, True])
+    def test_other_images_are_refused(self, ome):
+        page = BANDS[..., 0]
+        third = page if ome else page[:2]
+        data = self.written((page, {}), (page, {}), (third, {}), ome=ome)
+        refused(
+            stored, data, "x",
+            message=f"x: expected the channels of one image, found {3 if ome else 2} images. Save each image as a file of "
+            "its own.",
+        )  # fmt: skip

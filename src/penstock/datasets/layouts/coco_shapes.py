@@ -98,10 +98,7 @@ def run_lengths(each: Annotation, size: tuple[int, int], where: str) -> Counts:
             counts = _drawn(shape or [], size, where) if sound else np.empty(0, np.int64)
     except (ValueError, OverflowError) as error:
         raise DatasetError(
-            f"{where} (annotation {each.id})",
-            expected="run lengths",
-            found=str(error),
-            remedy="Fix the file",
+            f"{where} (annotation {each.id})", expected="run lengths", found=str(error), remedy="Fix the file"
         ) from None
     if not sound:
         raise DatasetError(
