@@ -368,7 +368,8 @@ def _made(
             future, size = waiting.popleft()
             yield future.result()
             ahead -= size
-    yield from (future.result() for future, _ in waiting)
+    while waiting:
+        yield waiting.popleft()[0].result()
 
 
 def _payloads(items: Sequence[InspectedItem], found: Inspection, stop: threading.Event) -> list[bytes]:
