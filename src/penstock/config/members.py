@@ -120,10 +120,9 @@ def flat(settings: Mapping[str, Any], kind: Any = Recipe, prefix: str = "") -> d
 
 
 def as_table(kind: Any, value: Any) -> Any:
-    """A section that is given as a value of its type, or by the name of a member, as a table.
-
-    Other values stay as they are.
-    """
+    """A section that is given as a value of its type, or by a member or its name, as a table; other values stay."""
+    if isinstance(value, type) and value in members(kind):
+        return {NAME: name_of(value)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
     return {NAME: value} if members(kind) and not isinstance(value, dict) else value

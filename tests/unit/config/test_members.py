@@ -116,6 +116,7 @@ def test_a_value_of_a_type_a_name_and_a_table_say_the_same(tmp_path, place):
         {"optimizer": "muon", "optimizer.lr": 0.3, "optimizer.schedule": table["schedule"]},
         {"optimizer.name": "muon", "optimizer.lr": 0.3, "optimizer.schedule.name": "multistep",
          "optimizer.schedule.milestones": [2, 5]},
+        {"optimizer": Muon, "optimizer.lr": 0.3, "optimizer.schedule": MultiStep, "optimizer.schedule.milestones": [2, 5]},
     ]  # fmt: skip
     if place == "python":
         assert all(apply(Recipe(), form) == expected for form in forms)
@@ -138,6 +139,7 @@ def test_a_value_of_a_type_gives_every_setting(tmp_path):
 
     assert (volumes.name, volumes.lr) == ("adamw", 1e-3)
     assert resolve({"optimizer": "adamw"}, TASKS["volumes"]).recipe.optimizer == volumes
+    assert resolve({"optimizer": AdamW}, TASKS["volumes"]).recipe.optimizer == volumes
     assert resolve({"optimizer": AdamW()}, TASKS["volumes"]).recipe.optimizer == AdamW()
     assert resolve({"optimizer": RMSprop()}, TASKS["volumes"]).recipe.optimizer == RMSprop()
 
