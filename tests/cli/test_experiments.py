@@ -56,9 +56,7 @@ def test_runs_have_tags(runs, capsys):
     )
     call("note", runs / "0003-new", "--untag", "augment", capsys=capsys)
     assert not (runs / "0003-new/tags.txt").exists()
-    assert call("note", runs / "0003-new", capsys=capsys)[2] == (
-        "error: penstock note: expected a note, --tag or --untag, found none. Give one of them.\n"
-    )
+    assert call("note", runs / "0003-new", capsys=capsys) == (0, f"{runs / '0003-new'}: good; tags: none\n", "")
     run = ps.Run(runs / "0001-a")
     run.note("fine", tag=["best", "paper"])
     run.note(untag=["best"])

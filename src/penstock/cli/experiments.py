@@ -83,12 +83,13 @@ def note(
     tag: Annotated[list[str] | None, Parameter(help="Tag to add. May be repeated.")] = None,
     untag: Annotated[list[str] | None, Parameter(help="Tag to remove. May be repeated.")] = None,
 ) -> None:  # fmt: skip
-    """Keep a note or tags with a run, which penstock runs lists. A note takes the place of the one before."""
+    """Keep a note or tags with a run, which penstock runs lists, or print them where none is given.
+
+    A note takes the place of the one before.
+    """
     kept = ps.Run(run)
-    if text is None and not tag and not untag:
-        _ = kept.summary  # which refuses what is no run
-        raise RunError("penstock note", expected="a note, --tag or --untag", found="none", remedy="Give one of them")
-    kept.note(text, tag=tag or (), untag=untag or ())
+    if text is not None or tag or untag:
+        kept.note(text, tag=tag or (), untag=untag or ())
     found = kept.summary
     print(f"{run}: {found.note or 'no note'}; tags: {', '.join(found.tags) or 'none'}")
 
