@@ -24,9 +24,7 @@ def available() -> int:
 
 
 def readers(threads: int) -> int:
-    """Threads that read and decode files: as many as wanted, or for 0 one per core, but at least four, as some wait for
-    a disk.
-    """
+    """Threads that read and decode files. 0 is one per core, but at least four, as some wait for a disk."""
     return threads or max(_READERS, available())
 
 

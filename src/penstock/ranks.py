@@ -164,8 +164,6 @@ def joined(device: torch.device) -> Iterator[Ranks]:
 
 @functools.cache
 def _store(address: str, ranks: Ranks) -> Any:
-    """Where the ranks find each other, made once in a process: a rank that joins again would else reach the store of
-    before, which the first one is about to close.
-    """
+    """Where the ranks meet, made once a process: a rank that joins again would reach a store that is closing."""
     del address, ranks
     return next(rendezvous("env://"))[0]

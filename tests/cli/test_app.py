@@ -65,6 +65,15 @@ def test_mistakes_are_sentences_and_exit_with_2(tmp_path, capsys):
     assert "expected OLD=NEW" in call("inspect", tmp_path, "--map", "x", capsys=capsys)[2]
 
 
+def test_more_options_than_there_are_settings_are_refused_at_once(capsys):
+    for options in (["--set", "x=1"] * 1001, ["--set=x=1"] * 1001):
+        assert call("train", "nowhere", *options, capsys=capsys) == (
+            2,
+            "",
+            "error: expected at most 1,000 options, found 1,001. Write settings into a TOML file.\n",
+        )
+
+
 def test_bugs_show_a_traceback(monkeypatch, raw):
     def broken(*_, **__):
         raise ZeroDivisionError

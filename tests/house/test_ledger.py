@@ -1,4 +1,4 @@
-"""Every test that docs/ledger.md and docs/faults.md name is there."""
+"""Every test that docs/ledger.md, docs/faults.md and tests/FAULTS.md name is there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 from support.paths import TESTS
 
 DOCS = TESTS.parent / "docs"
-TEXT = "".join((DOCS / name).read_text() for name in ("ledger.md", "faults.md"))
+FAULTS = TESTS / "FAULTS.md"
+TEXT = "".join(path.read_text() for path in (DOCS / "ledger.md", DOCS / "faults.md", FAULTS))
 NAMED = sorted(set(re.findall(r"`([\w/]+/test_\w+\.py)::(\w+)`", TEXT)))
 
 
@@ -37,3 +38,10 @@ def test_every_fault_has_its_test():
         *_, test = (cell.strip() for cell in row.strip("|").split("|"))
         assert re.fullmatch(r"`[\w/]+\.py::\w+`(, `[\w/]+\.py::\w+`)*", test), row
     assert len(rows) > 20
+
+
+def test_every_fault_that_was_found_has_its_test():
+    rows = [line for line in FAULTS.read_text().split("## Tests that grow")[0].splitlines() if line.startswith("| ")]
+    for row in rows:
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        assert cells[3] in {"test", "---"} or re.fullmatch(r"`[\w/]+\.py::\w+`", cells[3]), row

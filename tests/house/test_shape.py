@@ -161,7 +161,7 @@ def test_the_tree_of_errors_is_complete():
     assert sorted(["PenstockError", *drawn]) == sorted(defined)
 
 
-MAX_LINES = {"all": 52_960, "core": 47_847}
+MAX_LINES = {"all": 52_800, "core": 47_690}
 """Of the whole source, and without extensions: budgets that fall."""
 
 

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 class Advice(NamedTuple):
-    """One choice: what it is about, its value, and where the value comes from; and what a finder measured: a learning
-    rate, seconds of a step, or images of a batch.
-    """
+    """A choice, its value and where that comes from, and what was measured for it."""
 
     about: str
     value: str

@@ -64,9 +64,7 @@ def with_steps(resolved: Resolved) -> Resolved:
 
 
 def _with_few_steps(resolved: Resolved) -> Resolved:
-    """The recipe with evaluations, checkpoints and log lines that suit steps that were given, where these are few: else
-    a short training would end without any. What comes with a model stays.
-    """
+    """The recipe with evaluations, checkpoints and log lines that suit few steps; a model's own stay."""
     steps, usual = resolved.recipe.train.steps, Train().steps
     if "train.steps" not in resolved.given or steps >= usual:
         return resolved

@@ -132,9 +132,7 @@ def resolve(given: Settings, task: type[Task], where: str = "") -> Resolved:
 
 
 def _layers(given: Settings, task: type[Task]) -> Iterator[tuple[str, Settings]]:
-    """The settings that each chooser has, the strongest last. What is chosen by its name brings its own defaults, which
-    following a topic comes before.
-    """
+    """The settings of each chooser, the strongest last. A followed topic comes before what a chosen name brings."""
     location = locate(str(given.get("data.path", "")))
     yield location.chooser, location.defaults
     yield f"task {task.kind.name}", _without_abilities(task)
@@ -148,9 +146,7 @@ def _layers(given: Settings, task: type[Task]) -> Iterator[tuple[str, Settings]]
 
 
 def _of_members(recipe: Recipe, known: Mapping[str, str]) -> dict[str, str]:
-    """The settings, of those whose origin is not known, that differ from the general defaults as they are those of a
-    member that was chosen: the optimizer, its schedule.
-    """
+    """The settings of unknown origin that differ from the general defaults only by the default of a chosen member."""
     found = {}
     settings, general = (flat(msgspec.to_builtins(each)) for each in (recipe, Recipe()))
     for key, value in settings.items():

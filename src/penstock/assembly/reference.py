@@ -68,9 +68,7 @@ def _note(resolved: Resolved, section: str | None, line: str) -> str:
 
 
 def attributes(kind: type) -> dict[tuple[str, ...], str]:
-    """What the docstrings of a dataclass and of those that it derives from say of its fields, by the names that are
-    explained together.
-    """
+    """What docstrings of a dataclass and its bases say of their fields, by the names that are explained together."""
     bases = [base for base in reversed(kind.__mro__) if dataclasses.is_dataclass(base)] or [kind]
     return {names: text for base in bases for names, text in _attributes(base).items()}
 

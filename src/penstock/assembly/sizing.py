@@ -27,9 +27,7 @@ _NORMALIZATION: Final = "model.normalization"
 
 
 def with_data_defaults(resolved: Resolved, dataset: Dataset, task: type[Task]) -> Resolved:
-    """The recipe with the crop, the colours, the batch and the steps that suit the data. Settings that were given, or
-    that come with a model, stay.
-    """
+    """The recipe with crop, colours, batch and steps that suit the data; given ones and the model's own stay."""
     if resolved.recipe.model.name in MODELS:
         return resolved
     data = resolved.recipe.data

@@ -21,6 +21,7 @@ from penstock.errors import PenstockError, is_out_of_memory, reason_of
 from penstock.progress import Printable, drop_output
 
 FAILED: Final = 2
+_MAX_OPTIONS: Final = 1000  # cyclopts takes the square of their number: 2 s here, a minute for 5,000
 _SILENT: Final = logging.NullHandler()
 _PLACES: Final = frozenset(
     {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOSPC, errno.EROFS}
@@ -56,6 +57,8 @@ def main(arguments: list[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):  # file names may hold bytes that are no UTF-8
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if (given := sum(word.startswith("--") for word in words)) > _MAX_OPTIONS:
+        _fail(f"expected at most {_MAX_OPTIONS:,} options, found {given:,}. Write settings into a TOML file.")
     words = [STDIN if word == "-" else word for word in words]  # cyclopts would take a lone hyphen for an option
     with redirect_stdout(cast("TextIO", Printable(sys.stdout))), redirect_stderr(cast("TextIO", Printable(sys.stderr))):
         _call(words)

@@ -25,10 +25,7 @@ _MIN: Final = 30
 """Steps at least, and what their number is a multiple of."""
 
 
-def demo(
-    *,
-    output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")] = Path("demo"),
-) -> None:
+def demo(*, output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")] = Path("demo")) -> None:
     """Make images, pack them, train on them, evaluate and predict: the whole path in a few minutes.
 
     Every step is the command that is printed before it, in a process of its own. On a slow machine, training has fewer

@@ -46,8 +46,7 @@ Shift = Annotated[
 Side = Annotated[
     int | None,
     Parameter(
-        validator=Count,
-        help="Side of the sliding window in pixels; 0 uses whole images. By default as in training.",
+        validator=Count, help="Side of the sliding window in pixels; 0 uses whole images. By default as in training."
     ),
 ]
 Overlap = Annotated[

@@ -217,9 +217,7 @@ def _object_name(value: Any) -> str:
 
 
 def setting_named(key: str, prefix: str = "") -> str:
-    """The setting, as `section.key`, whose key is this or is abbreviated from it; in the section `prefix` if it is
-    there, and "" where it is nowhere.
-    """
+    """The setting, as `section.key`, that a key names or abbreviates, first in the section `prefix`; "" for none."""
     initials = "".join(word[:1] for word in key.split("_"))
     same = [name for name in keys() if name.rpartition(".")[2] in (key, initials)]
     return next((name for name in same if name.startswith(prefix)), same[0] if same else "")

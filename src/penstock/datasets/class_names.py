@@ -24,9 +24,7 @@ _SEPARATORS: Final = re.compile(r"\s*[,;|]\s*")
 
 
 def doubts(items: Sequence[InspectedItem], labels: Labels, folder: Path, kind: Kind) -> Iterator[Problem]:
-    """Names that are one number, and notes of names that differ in capitals and spaces, that may be misspelt, or that
-    join other names.
-    """
+    """Problems of names that are one number, and notes of names that look misspelt or joined."""
     if not items:
         return
     place = named(items[0].item.image, folder)

@@ -340,9 +340,7 @@ def _write(
 
 
 def _pieces(items: Sequence[InspectedItem]) -> Iterator[Sequence[InspectedItem]]:
-    """The items of a shard, in pieces that a thread makes at a time. Slices stay together: a shard holds slices of all
-    volumes, each of which would be read anew for every piece.
-    """
+    """A shard's items in pieces for threads. Slices stay together: a volume would be read again for each piece."""
     if all(each.item.is_slice for each in items):
         yield items
         return

@@ -61,9 +61,7 @@ def check_formats(
 
 
 def statistics(items: Sequence[InspectedItem], common: PixelFormat) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of every channel over all pixels, as fractions of the highest value; none where
-    nobody measured them.
-    """
+    """Mean and standard deviation of each channel, as fractions of the highest value; none if not measured."""
     measured = [each for each in items if len(each.moments) == common.channels]
     total = sum(each.height * each.width for each in measured)
     if not total:

@@ -17,16 +17,12 @@ if TYPE_CHECKING:
 
 
 def scaled(item: Item, value_range: tuple[float, float]) -> Item:
-    """An item whose image holds the values of a range as 0 to 65535, if it is a TIFF or DICOM image of more than
-    8 bits; others stay as they are.
-    """
+    """An item whose TIFF or DICOM image of more than 8 bits holds a range as 0 to 65535; others as they are."""
     return replace(item, image=_part(item.image, value_range))
 
 
 def dicom_range(items: Sequence[Item]) -> tuple[float, float] | None:
-    """The values that the gray DICOM images of a data set can have, if it holds DICOM images alone: the same range for
-    all of them, so that a value means the same in each.
-    """
+    """The one range of values that all gray DICOM images of a data set of DICOM images alone can have."""
     paths = [item.image for item in items if isinstance(item.image, Path)]
     paths = [path for path in paths if path.suffix.lower() == dicom.SUFFIX]
     if not paths or len(paths) < len(items):

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def fingerprint(batch: Batch) -> dict[str, Any] | None:
-    """Position, origin, and a hash for each tensor of the first sample, as JSON can hold them; None where it holds no
-    record.
-    """
+    """Position, origin and a hash for each tensor of the first sample, for JSON; None without a record."""
     if not len(batch) or not batch.weight[0]:
         return None
     arrays = {name: tensor[0].numpy() for name, tensor in batch.tensors.items()}

@@ -59,9 +59,7 @@ class Mirror(Hook):
         """End."""
 
     def numbers(self, session: Session) -> dict[str, float]:
-        """What a step has to say, by name; the throughput is that since the last call. Of a step that was left out,
-        there is no loss.
-        """
+        """What a step has to say, by name, with throughput since the last call; no loss of a step that was left out."""
         step, began = self._mark
         self._mark = (session.step, time.perf_counter())
         images = max(0, session.step - step) * session.feed.batch

@@ -68,9 +68,7 @@ class TensorBoard(Mirror):
                 self._histogram(f"gradients/{name}", parameter.grad, session.step)
 
     def _histogram(self, name: str, values: torch.Tensor, step: int) -> None:
-        """Write the distribution of a tensor in bins of equal width, which needs no sorting; nothing of one that holds
-        numbers that are not finite.
-        """
+        """Write the distribution of a finite tensor in bins of equal width, which needs no sorting."""
         flat = local(values.detach()).float().flatten().cpu().double()
         if not flat.numel() or not flat.isfinite().all():
             return

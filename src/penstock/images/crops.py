@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def pad(image: NDArray[Any], margin: int, fill: Sequence[int] | None) -> NDArray[Any]:
-    """An image, (height, width, channels), with a margin of so many pixels on every side: `fill`, or with None its
-    mirror.
-    """
+    """An image (height, width, channels) with a margin on every side: `fill`, or with None its mirror."""
     if fill is None:
         return np.pad(image, ((margin, margin), (margin, margin), (0, 0)), mode="reflect")
     height, width, channels = image.shape

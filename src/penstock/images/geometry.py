@@ -70,9 +70,7 @@ class Affine:
         return cls(xx=xx, x0=source[0] - to[0] * xx, yy=yy, y0=source[1] - to[1] * yy)
 
     def region(self, size: Size) -> Region:
-        """What of the source an output of `size` looks at: its corners, and two output pixels more on every side, for
-        what a filter reaches.
-        """
+        """What an output of `size` sees of the source, with two output pixels more around it for filters."""
         left, right = _reach(self.x0, self.xx * size[1], self.xy * size[0], 2 * (abs(self.xx) + abs(self.xy)))
         top, bottom = _reach(self.y0, self.yx * size[1], self.yy * size[0], 2 * (abs(self.yx) + abs(self.yy)))
         return Region(top, left, bottom, right)
@@ -236,9 +234,7 @@ def move_boxes(
 
 
 def cut_boxes(edges: NDArray[np.float64], size: Size, least: float) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Boxes, (n, 4) as x1, y1, x2, y2, cut at the edges of an output of `size`; and which of them then have sides of at
-    least `least` pixels.
-    """
+    """Boxes (n, 4) as x1, y1, x2, y2, cut at an output's edges, and which then have sides of at least `least`."""
     inside = np.stack([edges[:, axis].clip(0, size[1 - axis % 2]) for axis in range(4)], axis=1)
     return inside, (inside[:, 2:] - inside[:, :2]).min(axis=1, initial=np.inf) >= least
 

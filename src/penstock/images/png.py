@@ -82,9 +82,7 @@ def encode_flat(pixels: Pixels, where: str = "a mask", level: int = _LEVEL) -> b
 
 
 def decode_flat(data: bytes) -> Pixels | None:
-    """The pixels of a PNG that is as `encode_flat` writes it, uint8 (height, width); None for any other, also for one
-    that is damaged, which libpng reads or names.
-    """
+    """The pixels, uint8 (height, width), of a PNG that `encode_flat` wrote; None for others and damaged ones."""
     if len(data) < _MIN:
         return None
     width, height = _SIDES.unpack_from(data, len(PNG_SIGNATURE) + 8)

@@ -155,9 +155,7 @@ def has_planes(data: bytes) -> bool:
 
 
 def has_rare_numbers(data: bytes) -> bool:
-    """Whether the pixels are numbers that Pillow or OpenCV refuse or read as others: most floats, integers of 32 bits,
-    and colours of 16 bits that are stored one after the other.
-    """
+    """Whether Pillow or OpenCV misread the pixels: most floats, 32-bit integers, and planes of 16-bit colours."""
     first = tags(data)
     bits, one = first.get(BITS_TAG, 1), first.get(SAMPLES_TAG, 1) == 1
     if bits > 8 and not one and first.get(_PLANES_TAG, 1) == 2:  # noqa: PLR2004 - plane by plane, more than a byte

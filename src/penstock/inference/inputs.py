@@ -63,9 +63,7 @@ class InputImage:
 
 
 def parsed(texts: Sequence[str]) -> list[Path | str]:
-    """Inputs as people write them: paths, and what is none: addresses (http://... or https://...) and cameras
-    (camera:0 for an image, camera:0/300 for 300).
-    """
+    """Inputs as people write them: paths, web addresses, and cameras (camera:0, or camera:0/300 for 300 images)."""
     return [text if text.startswith(_SCHEMES) or _CAMERA.fullmatch(text) else Path(text) for text in texts]
 
 
@@ -193,9 +191,7 @@ def _from_stdin(wanted: PixelFormat) -> AnyPixels:
 
 
 def _on_list(file: Path) -> Iterator[InputImage]:
-    """What the lines of a text file name, counted from its own folder or from here; a line of nothing is an image that
-    cannot be read.
-    """
+    """Inputs of a text file's lines, relative to its folder or the current one. A wrong line is a bad image."""
     for number, text in enumerate(text_of(file).splitlines(), 1):
         line = text.strip()
         if not line or Path(line).suffix.lower() == ".txt":

@@ -60,9 +60,7 @@ class DetectionRecord:
 
 
 def encode_segmentation(record: SegmentationRecord) -> bytes:
-    """The payload with DeepLab's eight keys; `image/channels` is 3, as DeepLab always writes it. Volumes have
-    `image/slices` too.
-    """
+    """The payload with DeepLab's eight keys, and `image/slices` for volumes. DeepLab writes 3 as `image/channels`."""
     return encode(
         {
             **({"image/slices": record.slices} if record.slices else {}),

@@ -183,9 +183,7 @@ class Labels:
 
     @property
     def class_colors(self) -> tuple[tuple[int, int, int], ...]:
-        """The colour of every class in masks in colour, by id: the first where several became one class; none unless
-        every class has one.
-        """
+        """The colour of every class in colour masks, by id; none unless every class has one."""
         by_id: dict[int, tuple[int, int, int]] = {}
         for color, label in self.colors.items():
             by_id.setdefault(self.mapping.get(label, label), color)

@@ -168,9 +168,7 @@ def _moved_colors(items: Sequence[InspectedItem], folder: Path) -> Iterator[Prob
 
 
 def _is_shaded(each: InspectedItem) -> bool:
-    """Whether a mask is rather an image of grays: black and white with soft edges, whose grays are scattered and rare,
-    or with more grays than a mask of an image has classes.
-    """
+    """Whether a mask is rather a gray image: soft edges between black and white, or more grays than classes."""
     counts = dict(each.pixels)
     between = counts.keys() - _BINARY
     if len(counts) > _MANY_GRAYS or len(between) < _FEW_GRAYS:

@@ -91,9 +91,7 @@ def _pixels(instance: Instance, whole: Size, size: Size) -> NDArray[np.bool_]:
 
 
 def _mask(place: Path | FilePart, most: int) -> bytes:
-    """A mask by its nearest pixels: ids stay ids, and colours colours. A lossy one becomes a JPEG, so that it is still
-    refused as a mask of ids.
-    """
+    """A mask by nearest pixels, so ids stay ids. A lossy one becomes a JPEG, which is still refused as ids."""
     from PIL import Image, ImageOps  # noqa: PLC0415 - for masks that are made smaller alone
 
     raw = place.read_bytes()

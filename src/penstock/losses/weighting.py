@@ -42,7 +42,5 @@ def class_weights(pixels: Sequence[int], how: Weighting, image_pixels: Sequence[
 
 
 def _effective(count: int, total: int) -> float:
-    """The effective number of samples divided by `total`: 1 - beta ** count, whose powers lose their digits where total
-    is large.
-    """
+    """The effective number of samples over `total`: 1 - beta ** count, exact for large counts too."""
     return -math.expm1(count * math.log1p(-1 / total)) if total > 1 else 1.0

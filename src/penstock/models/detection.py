@@ -166,9 +166,7 @@ class Detector(nn.Module):
         return [self._found(image) for image in images]
 
     def _found(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
-        """In one image by itself: beside others it would be filled up to their size, and which boxes are left would
-        follow from who is beside it, and so from the number of ranks.
-        """
+        """In one image by itself: beside others its padding, and so its boxes, would depend on the number of ranks."""
         (found,) = self.network([image])
         return {**found, "labels": found["labels"] - self.first}
 

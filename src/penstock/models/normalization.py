@@ -80,9 +80,7 @@ def blank_images(count: int, size: tuple[int, int], pixels: PixelFormat) -> torc
 
 
 def as_floats(images: torch.Tensor) -> torch.Tensor:
-    """Float32 (n, channels, h, w) from 0 to 255, channels last in memory, from uint8 or floats of that range (n, h, w,
-    channels), or uint16 or int32 with values of 16 bits.
-    """
+    """Float32 (n, c, h, w) of 0 to 255, channels last in memory, from uint8 or float, or from 16 bits (n, h, w, c)."""
     floats = images.permute(0, 3, 1, 2).float()
     is_deep = images.dtype in (torch.uint16, torch.int32)
     return floats.div_(_BYTES) if is_deep else floats

@@ -154,9 +154,7 @@ def is_offline() -> bool:
 
 @contextlib.contextmanager
 def hub_client(*, offline: bool) -> Iterator[None]:
-    """Have the hub's client look into its cache alone, where the hub does not answer: it would wait a minute for
-    retries. The next call asks again.
-    """
+    """Let the hub's client use its cache alone where the hub does not answer: its retries take a minute."""
     before = constants.HF_HUB_OFFLINE
     constants.HF_HUB_OFFLINE = offline
     try:

@@ -137,9 +137,7 @@ def build_segmenter(
 
 
 def _without_unreached(network: nn.Module, channels: int) -> nn.Module:
-    """PSPNet looks at the first stages alone, and some backbones keep the others; DPT's keeps its classifier. Several
-    ranks would wait in vain for the gradients of these.
-    """
+    """Freeze parameters that never get a gradient, as in PSPNet and DPT: several ranks would wait for it."""
     learning = network.training
     try:
         network.eval()(torch.zeros(1, channels, 2 * STRIDE, 2 * STRIDE)).sum().backward()

@@ -64,9 +64,7 @@ class Windowed(nn.Module):
         return total.div_(total.sum(dim=1, keepdim=True)).clamp_(min=_TINY).log_()
 
     def _probabilities(self, tile: torch.Tensor) -> torch.Tensor:
-        """Of one window; where it is cut short by the image's end, or no multiple of what every network takes, it is
-        filled up with the mean.
-        """
+        """Class probabilities of a window, filled up with the mean to a size that every network takes."""
         height, width = tile.shape[2:]
         side = filled(self.window.side)
         padded = F.pad(tile, (0, side - width, 0, side - height)).to(self.device)

@@ -185,10 +185,7 @@ def decompress(handle: BinaryIO, shard: str) -> bytes:
                 )
     except (OSError, EOFError, zlib.error) as error:
         raise CorruptRecord(
-            shard,
-            expected="a whole GZIP or ZLIB stream",
-            found=f"a damaged one ({error})",
-            remedy=_RESTORE,
+            shard, expected="a whole GZIP or ZLIB stream", found=f"a damaged one ({error})", remedy=_RESTORE
         ) from error
     return b"".join(pieces)
 

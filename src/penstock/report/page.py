@@ -90,9 +90,7 @@ def _event(line: dict[str, Any]) -> str:
 
 
 def _evaluations(folder: RunFolder, best: set[int]) -> list[str]:
-    """Of the evaluations during training the best ones and the last one, and those that were asked for by name and are
-    no repetition of these.
-    """
+    """The best and the last evaluations of the training, and those of `evaluate` that do not repeat them."""
     found = sorted((folder.path / "evaluations").glob("*.json"))
     during = {path: _step_of(path) for path in found if _step_of(path) is not None}
     sections, shown = [], []

@@ -101,9 +101,7 @@ def predictions_sheet(
     task: Task, model: nn.Module, feed: Feed, positions: Sequence[int], device: torch.device, precision: str,
     notes: Sequence[str] = (),
 ) -> Pixels:  # fmt: skip
-    """Image, labels and prediction side by side, at some positions of an evaluation feed; `notes` has a line for each
-    that is drawn below it.
-    """
+    """Image, labels and prediction in a row for each position of an evaluation feed, with its note below."""
     tiles = []
     more = dict(zip(positions, notes, strict=bool(notes)))
     for position in positions:

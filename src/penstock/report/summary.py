@@ -91,9 +91,7 @@ def score_lines(metrics: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def best_lines(scores: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The line of the best evaluation, by the name of each score that there is; of equals the newest, as the session
-    marks it.
-    """
+    """The best evaluation with each score by its name; of equals the newest, as the session marks it."""
     by_name = {name: [line for line in scores if name in line["evaluation"]] for name in _SCORES}
     best = {
         name: max(reversed(lines), key=lambda line: line["evaluation"][name])

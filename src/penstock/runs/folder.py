@@ -270,9 +270,7 @@ def _stays_within(link: Path, folder: Path) -> bool:
 
 
 def _not_files(folder: Path) -> Iterator[Path]:
-    """Links, pipes and devices at the top of a run, and in the folders that Penstock writes; trackers keep their own
-    in theirs.
-    """
+    """Links, pipes and devices at the top of a run and where Penstock writes; trackers have folders of their own."""
     parts = [path for name in _PARTS for path in (folder / name).rglob("*")]
     for path in [*folder.iterdir(), *parts]:
         mode = path.lstat().st_mode

@@ -55,9 +55,7 @@ def _recomputed(block: nn.Module, forward: Callable[..., Any]) -> Callable[..., 
 
 @contextlib.contextmanager
 def _remembering_nothing(block: nn.Module) -> Iterator[None]:
-    """Give the running statistics of norms the values from before, at the end of a block: they have learnt from these
-    activations in the forward pass.
-    """
+    """Restore the running statistics of norms behind a block: they learnt in the forward pass already."""
     buffers = list(block.buffers())
     copies = [buffer.clone() for buffer in buffers]
     try:

@@ -55,7 +55,8 @@ class CheckpointStore:
         temporary.mkdir()
         for name, tensors in checkpoint.tensors.items():
             states.write_tensors(temporary / f"{name}.safetensors", tensors)
-        files.write_synced(temporary / "state.json", files.to_json(dict(checkpoint.state)))
+        state = {**checkpoint.state, "tensors": _counted(checkpoint.tensors)}
+        files.write_synced(temporary / "state.json", files.to_json(state))
         manifests.write(temporary, checkpoint.step)
         files.sync_folder(temporary)
         if final.exists():  # of a run that was killed before `last` moved here
@@ -207,7 +208,16 @@ def _read(path: Path) -> Checkpoint:
     state = manifests.read_json(path / "state.json")
     if not isinstance(state, dict):
         raise manifests.damaged(path / "state.json", "the state of a training", "something else")
+    found = _counted(tensors)
+    if state.pop("tensors", found) != found:  # 0.2.0 did not count them
+        text = ", ".join(f"{count} in {file}.safetensors" for file, count in found.items())
+        raise manifests.damaged(path, "as many tensors as state.json counts", text)
     return Checkpoint(step, tensors, state)
+
+
+def _counted(tensors: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, int]:
+    """How many tensors each file has: an optimizer without its state would begin anew in silence."""
+    return {file: len(named) for file, named in tensors.items()}
 
 
 def _is_sound(path: Path) -> bool:

@@ -99,9 +99,7 @@ class HookList:
                 original.add_note(f"{type(hook).__name__}.{point} then failed too: {error!r}")
 
     def state_dict(self, ranks: Ranks) -> dict[str, Any]:
-        """The state of every hook by its key, and of those that the run had before; all ranks call it together, and the
-        main one has the states.
-        """
+        """The state of every hook by its key, also of hooks that are gone. All ranks call it; the main one gets it."""
         own = {}
         for key, hook in zip(hooking.keys(self.hooks), self.hooks, strict=True):
             if hook.per_rank:
@@ -111,9 +109,7 @@ class HookList:
         return {**own, **self.absent}
 
     def load_state_dict(self, saved: Mapping[str, Any] | None, rank: int) -> None:
-        """Give every hook its state; None where training starts from nothing. A hook that is new to a run starts as it
-        is.
-        """
+        """Give every hook its state; None starts from nothing. A hook that is new to a run starts as it is."""
         keys = hooking.keys(self.hooks)
         for key, hook in zip(keys, self.hooks, strict=True):
             if saved is None or key in saved:

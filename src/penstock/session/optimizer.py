@@ -62,9 +62,7 @@ def _offered(spec: settings.CustomOptimizer, groups: list[dict[str, Any]]) -> di
 
 
 def _custom(spec: settings.CustomOptimizer, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-    """A custom optimizer: called with parameter groups, and the learning rate, momentum and weight decay
-    that it has parameters for.
-    """
+    """A custom optimizer, called with the groups, and with lr, momentum and weight decay if it takes them."""
     place = custom.import_path_of(spec.name)
     assert place is not None  # noqa: S101 - the recipe was checked
     optimizer = custom.call(custom.load(place, _SETTING), place, _SETTING, _offered(spec, groups))

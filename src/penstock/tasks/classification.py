@@ -161,9 +161,7 @@ class Classification(Task):
         return regularize.mixed(self.normalization.apply(regularize.toned(images, draws)), draws)
 
     def mask_padding(self, tensors: Tensors, weight: torch.Tensor) -> Tensors:
-        """Padding samples get a label that does not count, and are mixed with nothing, and so is whoever was to be
-        mixed with one.
-        """
+        """Padding gets a label that does not count. Neither it nor the partner of it is mixed."""
         real = weight.to(tensors["label"].device) > 0
         changed = {"label": torch.where(real, tensors["label"], PADDING)}
         if "draws" in tensors:

@@ -124,9 +124,7 @@ class Detection(Task):
 
     @classmethod
     def sizes(cls, augment: Augment, split: SplitInfo) -> dict[str, Any]:
-        """Images are brought to one length of their longer side, at most 640 pixels, and a crop holds all of the
-        largest one (letterbox).
-        """
+        """The longer side becomes 640 pixels at most, and a crop holds all of the largest image (letterbox)."""
         longest = min(LONGEST, max(split.height, split.width))
         sides = augment.resize_range or (longest, longest)
         height, width = geometry.fit_range((split.height, split.width), *sides)
@@ -275,9 +273,7 @@ class ObjectPredictor(Predictor):
         return ("class", "score", "xmin", "ymin", "xmax", "ymax")
 
     def find(self, ready: ReadyModel, pixels: Pixels) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
-        """What the model finds in one image, as arrays, and pixels of the image per pixel that the model saw: float32
-        (4,), x, y, x, y.
-        """
+        """What the model finds in one image, as arrays, and its scale to the image: float32 (4,), x, y, x, y."""
         height, width = self.task.augment.fitted((pixels.shape[0], pixels.shape[1]))
         seen = np.empty((height, width, pixels.shape[2]), pixels.dtype)
         view = geometry.resize((pixels.shape[0], pixels.shape[1]), (height, width))

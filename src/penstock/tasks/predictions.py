@@ -291,9 +291,7 @@ class InstancePrediction(BoxPrediction):
         return drawing.instances(_legible(self.image), masks, labels, words, classes=len(self.classes))
 
     def numbers(self, style: Style = Style()) -> Pixels:
-        """For every pixel the number of its object among all of the image, from 1 by score; 0 where there is none or
-        its score is too low: uint8 (height, width).
-        """
+        """Numbers of objects for each pixel, uint8 (height, width), from 1 by score; 0 where scores are too low."""
         numbers = np.zeros(self.image.shape[:2], np.uint8)
         for i in np.flatnonzero(self.scores > style.score)[::-1]:
             numbers[self.masks[i]] = i + 1

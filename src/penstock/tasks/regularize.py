@@ -11,18 +11,14 @@ import torch
 
 
 def toned(pixels: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
-    """Pixels from 0 to 255, float32 (n, 3, h, w), with their brightness and contrast changed, as TensorFlow does: not
-    clipped.
-    """
+    """Pixels of 0 to 255, float32 (n, 3, h, w), with other brightness and contrast; not clipped, as in TensorFlow."""
     brightness, contrast = (draws[:, i].view(-1, 1, 1, 1) for i in (9, 10))
     means = pixels.mean(dim=(2, 3), keepdim=True)
     return (pixels - means) * contrast + means + brightness
 
 
 def mixed(images: torch.Tensor, draws: torch.Tensor) -> torch.Tensor:
-    """Normalised images, float32 (n, 3, h, w), mixed with their partners, and with a rectangle erased to 0, which is
-    the mean.
-    """
+    """Normalised images, float32 (n, 3, h, w), mixed with partners, and with a rectangle erased to the mean."""
     own = draws[:, 0].view(-1, 1, 1, 1)
     others = images[partners(len(images), images.device)]
     images = torch.where(_inside(images, draws[:, 1:5]), others, own * images + (1 - own) * others)

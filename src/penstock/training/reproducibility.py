@@ -72,9 +72,7 @@ def note_changes(folder: RunFolder, now: dict[str, Any], events: Events, *, apar
 
 
 def note_session(folder: RunFolder, now: dict[str, Any], step: int, events: Events) -> None:
-    """Keep command, versions and machine of a session that goes on with a run in environment.json, and say which
-    versions and which code are not those of the session before.
-    """
+    """Keep command, versions and machine of a resumed session, and note versions and code that changed."""
     kept = folder.read_json("environment.json")
     with folder.reading("environment.json"):
         sessions = list(kept.get("sessions", []))

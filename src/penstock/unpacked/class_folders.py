@@ -24,9 +24,7 @@ class ClassFolders(FolderWriter):
         self._splits: set[str] = set()
 
     def add(self, image: LabelledImage) -> None:
-        """The image as it was packed, in the folder of its class. Classes without images have folders too, as readers
-        number the folders of each split.
-        """
+        """The image in its class's folder. Empty classes get folders too, as readers number them in each split."""
         if image.split not in self._splits:
             self._splits.add(image.split)
             for name in self.classes:

@@ -69,9 +69,7 @@ class CocoDocument:
 
 
 def run_lengths(mask: NDArray[np.bool_]) -> list[int]:
-    """COCO's run lengths of a mask, bool (height, width): column by column, background and object in turn, background
-    first.
-    """
+    """COCO's run lengths of a bool mask (height, width): by column, background and object in turn."""
     flat = mask.ravel(order="F")
     edges = np.flatnonzero(flat[1:] != flat[:-1]) + 1
     lengths: list[int] = np.diff([0, *edges.tolist(), flat.size]).tolist()

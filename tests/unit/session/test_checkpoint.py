@@ -14,6 +14,7 @@ from support.training import recipe
 from penstock.errors import CheckpointError
 from penstock.runs import manifests
 from penstock.session import Checkpoint, CheckpointStore
+from penstock.session import state as states
 from penstock.training import resume, train
 
 
@@ -207,3 +208,20 @@ def test_a_manifest_names_files_of_its_own_folder_alone(store, name):
     path.write_text(json.dumps({**manifest, "seal": manifests._seal(manifest)}))
     with pytest.raises(CheckpointError, match="expected a sealed manifest"):
         store.load()
+
+
+def test_a_state_of_the_optimizer_that_was_taken_out_is_missed_although_the_manifest_is_sealed_anew(packed, tmp_path):
+    folder, _ = train(recipe(packed.folder, steps=2), tmp_path)
+    path = (folder.checkpoints / "last").resolve()
+    kept = states.read_tensors(path / "optimizer.safetensors")
+    states.write_tensors(path / "optimizer.safetensors", dict(sorted(kept.items())[1:]))
+    (path / "manifest.json").unlink()
+    manifests.write(path, 2)
+    with pytest.raises(CheckpointError) as caught:
+        resume(folder.path, ["train.steps=3"])
+    model, ema = (len(states.read_tensors(path / f"{name}.safetensors")) for name in ("model", "ema"))
+
+    assert str(caught.value) == (
+        f"{path}: expected as many tensors as state.json counts, found {ema} in ema.safetensors, {model} in "
+        f"model.safetensors, {len(kept) - 1} in optimizer.safetensors. No other checkpoint is sound."
+    )

@@ -53,9 +53,7 @@ def tree_of(layout: str) -> str:
 
 
 def nearest(folder: Path) -> str:
-    """The three layouts that come nearest, each with what is there and what is wanted; nothing where there are no
-    images.
-    """
+    """The three nearest layouts, each with what is there and what is missing; none without images."""
     found = list(_near(folder))[:_MAX]
     return "".join(f"\n  {line}" for line in found)
 

@@ -76,9 +76,7 @@ class Annotations:
     problems: list[Problem] = field(default_factory=list)
 
     def layout(self, folder: Path) -> Layout | None:
-        """The layout for the task that the shapes suggest, with those for the other tasks they can serve; None where
-        nothing was annotated at all.
-        """
+        """The layout for the task that the shapes suggest, with those for other tasks; None without annotations."""
         self.problems.extend(unnamed_images(folder, [each.image for each in self.images]))
         shapes = [shape for each in self.images for shape in each.shapes]
         outlined = sum(shape.is_outlined for shape in shapes)
@@ -215,9 +213,7 @@ def _pixels_of(shape: Shape, size: tuple[int, int], *, relative: bool) -> Bits:
 
 
 def entry_of(found: Annotations, value: Any, key: str, kind: Any, *, file: str, where: str) -> Any:
-    """What an image's entry has under a key, as `typed.get` gives it; None where it is something else, which is added
-    to the problems.
-    """
+    """The value of a key, as `typed.get` gives it. Another type is a problem, and gives None."""
     try:
         return typed.get(value, key, kind)
     except ValueError as error:
@@ -269,9 +265,7 @@ def _labelled(shape: Shape | None) -> Shape | None:
 
 
 def split_of(path: Path, folder: Path, source: Path | None = None) -> str:
-    """The split whose name a folder above a file has, the nearest to the root first, else the one that a file with the
-    annotations of many images is called for (`val.xml`); train where neither says it.
-    """
+    """The split of the nearest folder to the root that names one, else of the file's name (`val.xml`), else train."""
     parents = path.relative_to(folder).parts[:-1] if path.is_relative_to(folder) else ()
     called = listing.role_of(source.stem)[1] if source else ""
     return next(filter(None, map(listing.split_of, parents)), called) or "train"
@@ -285,9 +279,7 @@ def class_name(label: Any, classes: tuple[str, ...] = ()) -> str:
 
 
 def find_image(found: Annotations, folder: Path, source: Path, wanted: str, images: Images) -> Path | None:
-    """The image that an annotation file names: beside the file, else the only one of that name; None where there is
-    none, which is added to the problems.
-    """
+    """The image that an annotation file names: beside it, or the only one of that name. None is a problem."""
     image = (listing.file_of(source.parent, wanted) if wanted else None) or images.find(wanted)
     if image is None:
         found.problems.append(image_missing(named(source, folder), wanted, images.among(wanted)))

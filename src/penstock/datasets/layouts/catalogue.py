@@ -92,8 +92,7 @@ _CORE: Final = {
     ),
     "mattes": _arranged(f"{_HOME}.mattes:recognise", "images/train/a.jpg  alphas/train/a.png"),
     "numbered-masks": _arranged(
-        f"{_HOME}.numbered:recognise",
-        "images/a.tif  masks/a.tif, or a.tif  a_masks.tif, with a number for each object",
+        f"{_HOME}.numbered:recognise", "images/a.tif  masks/a.tif, or a.tif  a_masks.tif, with a number for each object"
     ),
     "masks": _arranged(
         f"{_HOME}.masks:recognise",

@@ -68,9 +68,7 @@ def _best(pairs: list[tuple[str, Layout]]) -> Layout:
 
 
 def _fitting(folder: Path) -> Iterator[tuple[str, Layout]]:
-    """The name and the layout of all that the folder has, the more telling ones first. What is wrong with a file is
-    said by the first one that reads it, so the later ones may fail.
-    """
+    """The name and the layout of all that the folder has. The first reports problems; later ones may fail."""
     first = True
     for name, known in layouts().items():
         if (not first and known.rank == "last") or not _ON_EVIDENCE.get(name, _always)(folder):

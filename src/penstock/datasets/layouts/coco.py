@@ -92,9 +92,7 @@ def _without_one_class(name: str, classes: str) -> Problem:
 
 
 def recognise_masks(folder: Path) -> Layout | None:
-    """The same files, as masks: class 0 is background, smaller objects lie on larger ones, crowds are area of their
-    class.
-    """
+    """The same files as masks: 0 is background, small objects lie on large ones, crowds are area of their class."""
     files, problems = read(folder)
     if not any(each.segmentation for file in files.values() for each in file.tree.annotations):
         return None

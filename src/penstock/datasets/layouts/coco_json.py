@@ -104,9 +104,7 @@ def read(folder: Path) -> tuple[dict[str, File], list[Problem]]:
 
 
 def _converted(plain: dict[str, Any]) -> tuple[Tree, list[tuple[int, Any, str]]]:
-    """What a file holds, and the annotations in it that have another structure: their places, counted from 1, what they
-    are, and what is wrong.
-    """
+    """The content of a file, and its annotations of another structure: their places from 1, and what is wrong."""
     for each in plain["annotations"] if isinstance(plain["annotations"], list) else ():
         if isinstance(each, dict) and each.get("bbox") in ([], [0, 0, 0, 0]):  # which some tools write for none
             del each["bbox"]

@@ -68,9 +68,7 @@ def renamed(
 
 
 def image_column(rows: Mapping[int, Row], header: Sequence[str], images: Images) -> str:
-    """The column that names an image in most of the first rows, rather by whole names of files than by numbers; ""
-    for none.
-    """
+    """The column that names an image in most of the first rows, by file name rather than number; "" for none."""
     first = list(islice(rows.values(), _LOOKED_AT))
     found = {column: _named_images([row.get(column.lower(), "") for row in first], images) for column in header}
     best = max(header, key=found.__getitem__, default="")

@@ -82,9 +82,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
 
 
 def readable(folder: Path, *patterns: str) -> Iterator[tuple[Path, dict[int, Row], list[str]]]:
-    """The tables directly in a folder with their rows and columns; examples of submissions and damaged ones are passed
-    over.
-    """
+    """The tables directly in a folder, with rows and columns, without damaged ones and sample submissions."""
     for path in listing.plain(folder, *patterns):
         if SUBMISSION in path.stem.lower():
             continue

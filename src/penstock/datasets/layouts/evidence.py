@@ -28,9 +28,7 @@ _ROWS: Final = 2048  # looked at of an image
 
 
 class Look(NamedTuple):
-    """The number of colours of images, and the fraction of pixels that are as their left neighbours; of several images
-    the medians.
-    """
+    """Medians over images: the number of colours, and the fraction of pixels equal to their left neighbour."""
 
     colors: float
     flat: float

@@ -140,9 +140,7 @@ def _repeated(tops: Sequence[Path]) -> list[str]:
 
 
 def _doubts(folder: Path, root: Path, depth: int) -> Iterator[Problem]:
-    """Notes of folders that look as if they were no classes: data sets, images and their masks, or folders of the
-    classes.
-    """
+    """Notes of folders that look like data sets, like images and masks, or like folders of classes."""
     if depth:
         return
     folders = listing.folders(root)

@@ -60,9 +60,7 @@ def find(folder: Path) -> Labels | None:
 
 
 def in_colormap(labels: Labels, mask: Path | FilePart | None) -> Labels:
-    """Labels of masks as Pascal VOC has them: palette PNGs of ids, or images in the colours of a legend, or in those of
-    VOC's colormap where the legend names none. The colour of its borders is ignored.
-    """
+    """Labels of palette PNGs or of images in the colours of a legend or of VOC, whose border colour is ignored."""
     colors = labels.colors
     if not colors and isinstance(mask, Path) and _is_rgb(mask):
         voc = palette_of("voc", _IGNORED)[: len(labels.classes)].tolist()

@@ -64,9 +64,7 @@ class Images:
 
 
 def unnamed_images(folder: Path, images: Sequence[Path | FilePart]) -> list[Problem]:
-    """Notes of the images below a folder that no annotation names. Files with the name of an annotated image in another
-    folder or of another type are its masks or thumbnails, and are not noted.
-    """
+    """Notes of images that no annotation names, but for masks and thumbnails of annotated ones."""
     known = [each for each in images if isinstance(each, Path)]
     there = {(path.parent, path.stem) for path in known}
     parents, stems = {path.parent for path in known}, {path.stem for path in known}

@@ -292,9 +292,7 @@ def _stem(root: Path, path: Path) -> str:
 
 
 def _usual_end(rows: Sequence[Row]) -> str:
-    """What most masks have behind the names of their images, with the suffix of the file; "" where they are named
-    otherwise.
-    """
+    """What most masks have behind the names of their images, with the suffix; "" for other names."""
     pairs = [(row.masks[0].name, row.item.image.stem) for row in rows if row.masks and isinstance(row.item.image, Path)]
     ends = Counter(name.removeprefix(stem) if name.startswith(stem) else "" for name, stem in pairs)
     return ends.most_common(1)[0][0] if ends else ".png"

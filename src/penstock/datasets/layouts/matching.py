@@ -58,9 +58,7 @@ def _number(name: str) -> int:
 
 
 def ending(image: str, mask: str) -> str:
-    """What the name of a mask has beyond that of its image: `_mask`, or the folder `cell`; all of it where they differ
-    in another way.
-    """
+    """What a mask's name has beyond that of its image, such as `_mask` or the folder `cell`; else all of it."""
     if mask.startswith(image):
         return mask.removeprefix(image)
     return mask.removesuffix(image).rstrip("/") if mask.endswith(f"/{image}") else mask

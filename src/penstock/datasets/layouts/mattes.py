@@ -34,7 +34,4 @@ def recognise(folder: Path) -> Layout | None:
             return None
         notes = outside(folder, folder, splits)
     reason = "images with alpha mattes of the same names, whose values are alpha"
-    return replace(
-        paired(folder, pairs, "image and alpha folders", (reason,), Labels(_CLASSES), notes),
-        task="matting",
-    )
+    return replace(paired(folder, pairs, "image and alpha folders", (reason,), Labels(_CLASSES), notes), task="matting")

@@ -81,9 +81,7 @@ def _pairs(folder: Path, split: str, root: Path) -> tuple[list[Item], list[Probl
 
 
 def _owners(files: Sequence[Path], stems: Mapping[Path, list[Path]]) -> dict[Path, Path]:
-    """The image of every mask, without its suffix: files that are called as another one with an ending behind, where
-    all files of that ending look like masks.
-    """
+    """The image of every mask, by the name without suffix, for endings whose files all look like masks."""
     by_end: dict[str, dict[Path, Path]] = defaultdict(dict)
     names: dict[Path, set[str]] = defaultdict(set)
     for path in files:
@@ -126,9 +124,7 @@ def _no_mask(folder: Path, image: Path, end: str, *, alone: bool) -> Problem:
 
 
 def _grouped(items: list[Item], folder: Path) -> list[Item]:
-    """Images of a folder of their own belong together, where there are many folders of several images: slices of a
-    case are alike.
-    """
+    """Folders of several images are groups where there are many of them: slices of a case are alike."""
     parents = defaultdict(list)
     for item in items:
         parents[item.image.parent].append(item)  # type: ignore[union-attr]

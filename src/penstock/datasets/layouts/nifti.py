@@ -171,9 +171,7 @@ def _volumes(folder: Path) -> list[Path]:
 
 
 def _is_case(folder: Path, paths: list[Path], *, alone: bool) -> bool:
-    """Whether the files of a folder are one case, as BraTS names them: all begin with its name. Of a folder that was
-    named itself, a modality must follow.
-    """
+    """Whether the files of a folder are one case, as BraTS names them: its name, then a modality."""
     stems = [volumes.stem(path) for path in paths]
     if not alone:
         return all(stem.startswith(folder.name) for stem in stems)

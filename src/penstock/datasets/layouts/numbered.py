@@ -49,9 +49,7 @@ class _Objects:
 
 
 def recognise(folder: Path) -> Layout | None:
-    """Images with masks of the same names, read as the numbers of objects, which all are of one class; None where there
-    are no masks, or several classes are named.
-    """
+    """Images with masks of numbered objects of one class; None without masks, or with several classes."""
     found = _masked(folder)
     name = _class_of(found.labels) if found else ""
     if found is None or not name:
@@ -61,9 +59,7 @@ def recognise(folder: Path) -> Layout | None:
 
 
 def is_evident(folder: Path) -> bool:
-    """Whether masks can only be numbers of objects: nearly every number is one region, most numbers up to the highest
-    are used, and how many there are differs from image to image.
-    """
+    """Whether masks number objects: nearly each number is one region, few are skipped, and counts differ."""
     found = _masked(folder)
     if found is None or not _class_of(found.labels):
         return False

@@ -127,9 +127,7 @@ def _called(parts: Mapping[Key, _Part]) -> str:
 
 
 def _fits(parts: Mapping[str, Mapping[Key, _Part]]) -> Iterator[_Fit]:
-    """The pairs of roles of which one holds images, and the other masks of them. Names are compared only where the
-    files look so, as there may be a million.
-    """
+    """The pairs of image and mask roles. Names are compared only where files look so: there may be a million."""
     files = {role: [path for part in own.values() for path in part.files] for role, own in parts.items()}
     looks = {role: look_at(paths) for role, paths in files.items()}
     for images, as_images in looks.items():

@@ -53,9 +53,7 @@ def are_usual(rows: Sequence[Row]) -> bool:
 
 
 def read(layout: Layout, rows: Sequence[Row]) -> Layout:
-    """A layout of segmentation with the masks of its images put together: by class or by rater, where most images have
-    masks of the same endings, else as objects.
-    """
+    """Segmentation with several masks an image: by class or rater where endings repeat, else as objects."""
     masked = [row for row in rows if row.masks]
     counts = Counter(end for row in masked for end in row.ends)
     if classes := _classes_of_objects(counts):
@@ -73,9 +71,7 @@ def read(layout: Layout, rows: Sequence[Row]) -> Layout:
 
 
 def _classes_of_objects(ends: Iterable[str]) -> dict[str, str]:
-    """The classes of endings such as cat_1, dog_1 and dog_2, of two or more classes, one of which has several numbers;
-    none of others.
-    """
+    """The two or more classes of endings such as cat_1, dog_1, dog_2, one of them with several numbers; or none."""
     found = {end: match[1].strip(_SIGNS) for end in ends if (match := _NUMBERED.fullmatch(end.strip(_SIGNS)))}
     counts = Counter(found.values())
     named = all(len(name) > _SHORT for name in counts) and len(counts) > 1 and max(counts.values()) > 1
@@ -83,9 +79,7 @@ def _classes_of_objects(ends: Iterable[str]) -> dict[str, str]:
 
 
 def _are_names(counts: Counter[str]) -> bool:
-    """Whether endings are rather classes of which some images have none than numbers of objects: words without a number
-    behind them, each of several images.
-    """
+    """Whether endings are classes that some images lack, not numbers: words, each of several images."""
     words = [end.strip(_SIGNS) for end in counts]
     return all(len(word) > _SHORT and not word[-1].isdigit() for word in words) and min(counts.values()) > 1
 

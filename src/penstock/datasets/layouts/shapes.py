@@ -163,9 +163,7 @@ def in_pixels(shape: Shape, size: tuple[float, float]) -> Shape:
 
 
 def beside_painted(shapes: Sequence[Shape], size: tuple[int, int]) -> tuple[tuple[Shape, ...], bool]:
-    """Shapes in fractions of an image's size: as they are or, where some are painted, in pixels as those are; and
-    whether they are still fractions.
-    """
+    """Shapes in fractions of the image or, where some are painted, in pixels; and whether they are fractions."""
     if not any(shape.bitmap for shape in shapes):
         return tuple(shapes), True
     return tuple(shape if shape.bitmap else in_pixels(shape, size) for shape in shapes), False

@@ -48,9 +48,7 @@ class _Look(NamedTuple):
 
 
 def problems(folder: Path, classes: Sequence[Path]) -> list[Problem]:
-    """A problem for each folder whose images have the names of those of the first one, and show the same, have one
-    channel or a cut-out where those have not; and for one of two folders whose images look like masks.
-    """
+    """Problems of folders whose images match those of the first one by name, or look like its masks."""
     if not 1 < len(classes) <= _FOLDERS:
         return []
     first, *rest = ((path, _images(path)) for path in classes)

@@ -49,9 +49,7 @@ _SHOWN: Final = 5  # numbers of lines in a sentence
 
 
 class _Table(NamedTuple):
-    """A CSV file, its rows by line, its columns in lower case, what the file calls them, and the column that was found
-    to hold splits.
-    """
+    """A CSV file: rows by line, columns in lower case, their names in the file, and the column of splits."""
 
     path: Path
     rows: dict[int, Row]

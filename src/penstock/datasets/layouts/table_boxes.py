@@ -39,9 +39,7 @@ _SLIPS: Final = 0.05  # of all boxes: as few as those may be turned inside out, 
 
 
 class Edges(NamedTuple):
-    """The boxes of a table by line, how they were read, in words and, where columns do not say so, by a name, whether
-    they are fractions, and how many of them make it uncertain how they are meant.
-    """
+    """Boxes by line; how they were read, and by which name; whether in fractions; how many are ambiguous."""
 
     edges: Mapping[int, tuple[float, float, float, float]]
     how: str

@@ -228,9 +228,7 @@ def _of_outline(numbers: list[float]) -> tuple[float, float, float, float]:
 
 
 def _names(folder: Path, trees: Mapping[Path, Mapping[str, Any]]) -> tuple[str, ...]:
-    """The one list of names below the folder, in YAML files (`names`, a list or a table by id), classes.txt or
-    obj.names; of lists that begin alike the longest.
-    """
+    """The list of names below the folder, in YAML, classes.txt or obj.names; of lists that begin alike the longest."""
     found = {path: _checked(names, path) for path, tree in trees.items() if (names := tree.get("names"))}
     for path in listing.files(folder):
         if path.name in class_lists.CLASS_FILES and (names := class_lists.read_classes(path.parent)):
@@ -268,9 +266,7 @@ def _trees(folder: Path) -> dict[Path, dict[str, Any]]:
 
 
 def _named_splits(folder: Path, trees: Mapping[Path, Mapping[str, Any]]) -> dict[Path, str]:
-    """The splits of the folders of images that the YAML file names, wherever it says that the data lies; none where it
-    names lists, or folders that are not there.
-    """
+    """The splits of the folders that the YAML file names; none where it names lists, or folders that are gone."""
     there = {path.parent for path in listing.files(folder) if listing.is_image(path)}
     found: dict[Path, str] = {}
     for tree in trees.values():

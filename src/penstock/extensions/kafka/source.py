@@ -275,9 +275,7 @@ class KafkaSource:
         return self.log.fetch(run.partition, max(low, run.start), run.stop) if low < run.stop else []
 
     def _still_the_same(self, run: RecordRun, read: float) -> None:
-        """See that what was read of a run, until some moment, was the topic's: one that is made again has the same
-        name and offsets. Threads that have read meanwhile share an answer.
-        """
+        """Check that the topic was not made again while a run was read; threads that read share one answer."""
         with self._asking:
             if self._known > read:
                 return
