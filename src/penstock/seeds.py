@@ -158,9 +158,7 @@ class Generator:
 
     @property
     def turn(self) -> int:
-        """The epoch, plus a number that stays the same for a record: for what is done by turns, not by chance. It is
-        worked out when it is asked for, which few samples do.
-        """
+        """The epoch plus a constant of the record, for what is done by turns. It is computed when it is asked for."""
         return self._turn()
 
     def bits(self) -> int:

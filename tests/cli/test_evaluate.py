@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import dataclasses
 import json
 import shutil
@@ -26,7 +27,9 @@ def test_through_the_command_line(run, raw, tmp_path, capsys):
         assert code == 0, err
     names = sorted(path.name for path in (run / "evaluations").glob("val-*"))
     step = (run / "checkpoints" / "best").resolve().name.partition("-")[2]
-    assert names == [f"val-{step}-x0.5,1-flip.json", f"val-{step}-x1-flip.json", f"val-{step}.json"]
+    stems = [f"val-{step}-x0.5,1-flip", f"val-{step}-x1-flip", f"val-{step}"]
+    assert names == [f"{stem}.{ending}" for stem in stems for ending in ("csv", "json")]
+    names = [f"{stem}.json" for stem in stems]
     views = json.loads((run / "evaluations" / names[0]).read_text())["tta"]
     assert views == {"scales": [0.5, 1.0], "flip": True, "shift": 0}
     losses = [json.loads((run / "evaluations" / name).read_text())["loss"] for name in names]
@@ -150,6 +153,18 @@ def test_a_run_scores_on_the_same_images_in_other_data_as_on_its_own(datasets, t
     assert found.common[f"mean_iou on {where}"] == found.scores["mean_iou"]
     assert found.scores["mean_iou"] == tuple(ps.Run(run).best["mean_iou"] for run in two_runs)
     assert any(line.startswith("scores on the same data") for line in found.lines())
+    (paired,) = [each for each in found.paired if each.place == where]
+    assert (paired.runs, paired.images) == ((own.name, other.name), 4)
+    gains = [
+        after - before for before, after in zip(*(image_scores(run, "*-on-*.csv") for run in two_runs), strict=True)
+    ]
+    assert paired.mean == pytest.approx(sum(gains) / 4, abs=1e-5)
+    assert found.lines()[-1] == str(paired)
+
+
+def image_scores(run, pattern):
+    (path,) = (run / "evaluations").glob(pattern)
+    return [float(row["mean_iou"]) for row in csv.DictReader(path.read_text().splitlines())]
 
 
 def test_classes_of_other_names_are_named(datasets, two_runs, tmp_path, capsys):

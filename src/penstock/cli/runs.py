@@ -79,7 +79,10 @@ def evaluate(
     ] = False,
     trust: Trust = False,
 ) -> None:  # fmt: skip
-    """Score the model of a run, or of several, on a split, class by class; under torchrun by all ranks together."""
+    """Score the model of a run, or of several, on a split, class by class; under torchrun by all ranks together.
+
+    The score of each image is kept too, in RUN/evaluations/*.csv. penstock compare gives the differences of two runs.
+    """
     for run in runs:
         ps.check(ps.Run(run))
     ps.prepare_process()

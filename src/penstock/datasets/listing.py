@@ -93,9 +93,7 @@ def composed(text: str) -> str:
 
 @lru_cache(1 << 16)
 def role_of(name: str) -> tuple[str, str]:
-    """What a folder is called beside its split, in lower case, and our name for the split, "" where it names none:
-    `train_masks` is ("masks", "train"), `imagesTr` is ("images", "train"), `val` is ("", "val").
-    """
+    """A folder's name beside its split, and the split: `train_masks` is ("masks", "train"), `val` is ("", "val")."""
     words = _WORDS.findall(name)
     splits = {word: split for word in words if (split := _SHORT.get(word) or split_of(word))}
     return "_".join(word.lower() for word in words if word not in splits), next(iter(splits.values()), "")

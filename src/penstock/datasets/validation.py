@@ -69,9 +69,7 @@ def chosen(
 
 
 def _units(train: Sequence[InspectedItem], alike: Iterable[tuple[InspectedItem, InspectedItem]]) -> dict[str, str]:
-    """What is never divided, by what its images have in common: the first of all that are alike. Chains of alike images
-    that would hold more than a fifth of all are not followed, as little could be divided then.
-    """
+    """Groups of alike images, which are never divided. Chains of more than a fifth of all images are no groups."""
     sizes = Counter(together(each) for each in train if each.content)
     first = {key: key for key in sorted(sizes)}
     most = sum(sizes.values()) / _PARTS
@@ -97,9 +95,7 @@ def as_val(inspected: InspectedItem) -> InspectedItem:
 
 
 def _parts(sizes: Mapping[int | None, int], total: int) -> dict[int | None, int]:
-    """How many each class gives, by its size: at least one if there are enough for all classes, and never its last
-    one. What is left after rounding down goes to the largest remainders.
-    """
+    """How many images each class gives by its size: at least one if there are enough, and never its last one."""
     whole = sum(sizes.values())
     shares = {label: total * size / whole for label, size in sizes.items()}
     least = 1 if total >= len(sizes) else 0

@@ -237,9 +237,7 @@ def fit(image: Pixels, longest: int) -> Pixels:
 
 
 def sheet(tiles: Sequence[Pixels], columns: int = 0) -> Pixels:
-    """A image grid: tiles in rows and columns on a light ground, each row as high and each column as wide as its
-    largest tile.
-    """
+    """An image grid on a light ground: each row is as high, and each column as wide, as its largest tile."""
     columns = min(len(tiles), columns or max(1, round(math.sqrt(len(tiles)))))
     rows = [tiles[start : start + columns] for start in range(0, len(tiles), columns)]
     heights = [max(tile.shape[0] for tile in row) + _GAP for row in rows]

@@ -107,9 +107,7 @@ def resize(source: Size, to: Size, canvas: Size | None = None) -> View:
 
 
 def fit_range(source: Size, shortest: int, longest: int) -> Size:
-    """The size after DeepLab's resize-to-range: the shorter side becomes `shortest` unless the longer one would then
-    exceed `longest`, which it becomes instead.
-    """
+    """DeepLab's resize-to-range: the shorter side becomes `shortest`, unless the longer one would exceed `longest`."""
     scale = min(shortest / min(source), longest / max(source))
     return max(1, round(source[0] * scale)), max(1, round(source[1] * scale))
 

@@ -82,10 +82,7 @@ def with_bits(pixels: NDArray[Any], bits: int) -> NDArray[Any]:
 
 
 def spread(values: NDArray[Any], value_range: tuple[float, float]) -> NDArray[np.uint16]:
-    """Values of any type as uint16: a range of them spread over 0 to 65535.
-
-    Values outside the range become 0 or 65535; what is no number becomes 0.
-    """
+    """Values of any type as uint16: `low` to `high` spread over 0 to 65535, others cut to it, NaN as 0."""
     low, high = value_range
     fractions = np.clip((values.astype(np.float64) - low) / (high - low), 0, 1)
     return np.asarray(np.rint(np.nan_to_num(fractions, nan=0.0) * np.iinfo(np.uint16).max), np.uint16)

@@ -6,10 +6,10 @@ predict.py     predictions for images
 volumes.py     predictions for NIfTI volumes
 writing.py     predictions as files
 evaluation.py  the scores of a model on a split
+per_image.py   what it reaches on each image of an evaluation
 export.py      a model as one file for other programs
 comparing.py   how the predictions of such a file differ from those of the model
 slices.py      slices of a volume with the labels that a model gives them, as one image
-worst.py       the samples of an evaluation that a model does worst on
 """
 
 from penstock.inference.evaluation import Evaluation, evaluate_run, evaluation_name

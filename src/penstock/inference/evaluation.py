@@ -6,17 +6,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path  # noqa: TC003 - of a dataclass
 from typing import TYPE_CHECKING
 
+from penstock import files
 from penstock import ranks as ranking
 from penstock.errors import DatasetError
-from penstock.inference.worst import Bad, Worst
+from penstock.inference import per_image
 from penstock.runs import RunFolder
 from penstock.session.evaluation import as_record, evaluate
 from penstock.tasks.abilities import required
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from penstock.inference.model import TrainedModel
+    from penstock.inference.per_image import ImageScore
     from penstock.ranks import Ranks
     from penstock.tasks.scoring import Scores
 
@@ -30,7 +32,8 @@ class Evaluation:
         step: of the weights.
         loss: the mean over all that counts; None where the model gives none.
         scores: by `summary()` in one line, by `as_json()` all of them.
-        worst: the samples that the model does worst on, where they were asked for.
+        images: what the model reaches on each image by itself, in the order of the evaluation.
+        worst: the images that the model does worst on, where they were asked for.
         cost: parameters and operations of the model, in words; "" until `Run.evaluate` has counted them.
         figures: the files that were drawn.
     """
@@ -39,7 +42,8 @@ class Evaluation:
     step: int
     loss: float | None
     scores: Scores
-    worst: tuple[Bad, ...] = ()
+    images: tuple[ImageScore, ...] = ()
+    worst: tuple[ImageScore, ...] = ()
     cost: str = ""
     figures: tuple[Path, ...] = ()
 
@@ -71,7 +75,8 @@ def evaluate_run(
     worst: int = 0,
     ranks: Ranks = ranking.Ranks(),  # noqa: B008 - frozen
 ) -> Evaluation:
-    """Evaluate a run's model on a split, by default the one used in training; kept in the run's `evaluations/`.
+    """Evaluate a run's model on a split, by default the one used in training. The scores are kept in the run's
+    `evaluations/`, as JSON, and those of each image as CSV.
 
     Args:
         path: the run folder.
@@ -79,7 +84,7 @@ def evaluate_run(
         split: "" takes the one used in training.
         progress: called with the images done and those in all.
         segments: whether masks are scored by boundary IoU and panoptic quality too.
-        worst: how many samples to name that the model does worst on.
+        worst: how many images to name that the model does worst on.
         ranks: who score together; the first of them keeps what they find.
 
     Raises:
@@ -95,11 +100,10 @@ def evaluate_run(
             remedy=f"Choose a split with --split: {', '.join(trained.parts.dataset.description.splits)}",
             message=f"{path} was trained without a validation split, so evaluate has no default.",
         )
-    scored = trained.parts.scored
     task, feed = trained.parts.evaluation(split, ranks.share)
     if segments:
         task = required(task.with_segments(), task, "Scoring boundaries and segments", "--segments")
-    looking = Worst(task, worst)
+    looking = per_image.ImageScorer(task)
     result = evaluate(
         task,
         trained.evaluated,
@@ -109,14 +113,24 @@ def evaluate_run(
         precision=recipe.train.precision,
         progress=progress,
         metrics=recipe.train.metrics,
-        look=looking.look if worst else None,
+        look=looking.look,
     )
     assert result is not None  # noqa: S101 - nothing stops it
-    scores, loss = result
+    images = looking.of(ranks)
+    found = Evaluation(split, trained.step, result[1], result[0], images, per_image.worst(images, worst))
+    if ranks.is_main:
+        _keep(RunFolder(path), trained, found, [feed.plan.at(each.position).origin for each in images])
+    return found
+
+
+def _keep(folder: RunFolder, trained: TrainedModel, found: Evaluation, origins: Sequence[str]) -> None:
+    """Write the scores of all images, and of each; `origins` are those of their records."""
+    scored, name = trained.parts.scored, evaluation_name(trained, found.split)
     tta = {} if trained.tta.single else {"tta": asdict(trained.tta)}
     window = {"window": asdict(trained.window)} if trained.window else {}
     on = {"data": str(scored.folder), "content": scored.description.content} if scored else {}
-    content = {"step": trained.step, "split": split, **on, **tta, **window, **as_record(loss, scores)}
-    if ranks.is_main:
-        RunFolder(path).write_json(f"evaluations/{evaluation_name(trained, split)}.json", content)
-    return Evaluation(split, trained.step, loss, scores, tuple(looking.of(ranks)))
+    how = {"step": found.step, "split": found.split, **on, **tta, **window}
+    folder.write_json(f"evaluations/{name}.json", {**how, **as_record(found.loss, found.scores)})
+    names = per_image.names_of(scored or trained.parts.dataset, found.split)
+    table = per_image.as_csv(found.images, origins, names, trained.parts.task.best_metric)
+    files.write_atomically(folder.path / f"evaluations/{name}.csv", table)

@@ -68,9 +68,7 @@ def _truncated(layer: nn.Module, spread: float, bias: float) -> None:
 
 
 class FastNetwork(nn.Module):
-    """The network of airbench94 (Jordan 2024, arXiv:2404.00498), for 32 x 32: whitened patches, then three pairs of
-    convolutions that begin as identities.
-    """
+    """The network of airbench94 (Jordan 2024, arXiv:2404.00498), for 32 x 32 images."""
 
     crop_side = 32
 

@@ -123,9 +123,7 @@ def synchronise_norms(model: nn.Module) -> nn.Module:
 
 @contextlib.contextmanager
 def silent_norms(model: nn.Module) -> Iterator[None]:
-    """For the length of a block, batch norms learn nothing from what they see: those over all ranks leave it out, all
-    others normalise with their running statistics.
-    """
+    """For the length of a block, batch norms learn nothing from what they see, over one rank or all."""
     learning = [each for each in model.modules() if isinstance(each, nn.modules.batchnorm._BatchNorm) and each.training]  # noqa: SLF001 - the common base
     for norm in learning:
         if isinstance(norm, SyncNorm):

@@ -71,10 +71,7 @@ def repeat_factors(present: NDArray[np.bool_], threshold: float) -> NDArray[np.f
 
 
 def whole_counts(factors: NDArray[np.float64], seed: int) -> NDArray[np.int64]:
-    """Whole numbers that are factors on average: fractions are rounded up as often as they say, by the seed.
-
-    The numbers come from Philox, whose bits numpy promises not to change.
-    """
+    """Whole numbers that are factors on average, by the seed. NumPy promises not to change Philox's bits."""
     key = int.from_bytes(seeds.key(seed, "order", "repeats")[:16], "little")
     drawn = (np.random.Philox(key=key).random_raw(len(factors)) >> np.uint64(11)) * _UNIT
     below = np.floor(factors)

@@ -56,11 +56,7 @@ def _cautions(found: RunComparison) -> str:
     lines = [*found.cautions]
     if not any(line.startswith("Scores") for line in lines):
         lines.insert(0, "All scores may be compared: task, classes, images and image sizes are the same.")
-    lines += [
-        f"{found.metric} over {counted(len(each.runs), 'seed')} ({', '.join(each.runs)}): mean {each.mean:.4f}, "
-        f"standard deviation {each.deviation:.4f}"
-        for each in found.spreads
-    ]
+    lines += found.statistics
     return f"<ul>{''.join(f'<li>{html.escape(line)}</li>' for line in lines)}</ul>"
 
 

@@ -62,10 +62,7 @@ def samples_sheet(task: Task, feed: Feed, positions: Sequence[int]) -> tuple[Pix
 
 
 def telling_positions(described: Description, feed: Feed, count: int) -> list[int]:
-    """Positions of an evaluation feed that show as many classes as `count` images can, sorted.
-
-    Up to 200 records, evenly spread, are looked at.
-    """
+    """Sorted positions, among up to 200 evenly spread ones, that show as many classes as `count` images can."""
     spread = _evenly(len(feed.plan), _LOOKED_AT)
     found = {position: _read(feed, position) for position in spread}
     counts = {at: described.kind.measure(record, described) for at, record in found.items() if record}

@@ -7,6 +7,7 @@ folder.py       `RunFolder`
 listing.py      what there is to say of a run in a line, from the files in its folder
 manifests.py    the manifest of a checkpoint
 notes.py        the note and the tags of a run
+paired.py       how two runs differ image by image
 pruning.py      checkpoints that a run can do without
 """
 

@@ -14,6 +14,7 @@ from penstock.records.manifest import RecordChanges
 from penstock.runs.facts import RunFacts
 from penstock.runs.folder import RunFolder
 from penstock.runs.listing import DAMAGED, RunSummary, best_metric_of, summarize
+from penstock.runs.paired import PairedDifference, differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,6 +59,7 @@ class RunComparison:
         environment: device, versions and the like, where they differ.
         cautions: why scores may not be compared, as sentences.
         spreads: the deciding score over runs that differ in their seed alone.
+        paired: how each run differs from the first one image by image, where `penstock evaluate` scored both.
     """
 
     runs: tuple[RunSummary, ...]
@@ -71,6 +73,7 @@ class RunComparison:
     environment: Mapping[str, Values] = field(default_factory=dict)
     cautions: tuple[str, ...] = ()
     spreads: tuple[Spread, ...] = ()
+    paired: tuple[PairedDifference, ...] = ()
 
     def __repr__(self) -> str:
         count = sum(map(len, (self.recipe, self.data, self.code, self.environment)))
@@ -105,12 +108,17 @@ class RunComparison:
                 lines += [f"{title}: {'no evaluation' if values is self.scores else 'no difference'}", ""]
         if self.records:
             lines += [*self._records(), ""]
-        for each in self.spreads:
-            lines.append(
-                f"{self.metric} over {counted(len(each.runs), 'seed')} ({', '.join(each.runs)}): mean {each.mean:.4f}, "
-                f"standard deviation {each.deviation:.4f}"
-            )
-        return lines if self.spreads else lines[:-1]
+        return [*lines, *self.statistics] if self.statistics else lines[:-1]
+
+    @property
+    def statistics(self) -> list[str]:
+        """What runs that differ by seed alone say, and what images do, a sentence each."""
+        spreads = [
+            f"{self.metric} over {counted(len(each.runs), 'seed')} ({', '.join(each.runs)}): mean {each.mean:.4f}, "
+            f"standard deviation {each.deviation:.4f}"
+            for each in self.spreads
+        ]
+        return [*spreads, *map(str, self.paired)]
 
 
 def _rows(values: Mapping[str, Values]) -> list[tuple[str, ...]]:
@@ -154,6 +162,7 @@ def compare(paths: Sequence[Path]) -> RunComparison:
         _different([run.environment for run in runs]),
         (*_cautions(runs), *_unlisted(runs)),
         tuple(_spreads(runs, metric)),
+        tuple(each for run in runs[1:] for each in differences((runs[0].name, run.name), runs[0].images, run.images)),
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.records import manifest
 from penstock.runs.listing import best_of, read_recipe
+from penstock.runs.paired import place_of, read_images
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,6 +40,7 @@ class RunFacts:
         environment: device, ranks and versions, one by one.
         scores: of its best evaluation.
         scored: scores on other data than its own.
+        images: scores of each image, by what was evaluated and by metric.
     """
 
     name: str
@@ -51,6 +53,7 @@ class RunFacts:
     environment: Mapping[str, Any]
     scores: Mapping[str, Any]
     scored: Mapping[str, float]
+    images: Mapping[tuple[str, str], Mapping[str, float]]
 
     @classmethod
     def read(cls, folder: RunFolder) -> RunFacts:
@@ -66,6 +69,7 @@ class RunFacts:
         return cls(
             folder.path.name, recipe, _earlier(folder), data, evaluated, _entries(folder), _code(folder, environment),
             _circumstances(folder, environment), _scores(folder), _scored(folder),
+            read_images(folder, str(data["content"])),
         )  # fmt: skip
 
     @property
@@ -104,8 +108,7 @@ def _scored(folder: RunFolder) -> dict[str, float]:
         name = f"evaluations/{path.name}"
         with folder.reading(name):
             values = folder.read_json(name, "split", "content", "data")
-            how = [str(each) for each in (values.get("tta"), values.get("window")) if each]
-            place = ", ".join([f"{values['data']} ({str(values['content'])[:8]}), {values['split']}", *how])
+            place = place_of(values, "")
             scores = {each: value for each, value in values.items() if isinstance(value, float) and each != "loss"}
             found |= {f"{each} on {place}": value for each, value in scores.items()}
     return found

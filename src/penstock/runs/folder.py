@@ -173,6 +173,17 @@ class RunFolder:
         """The weights that it began with, where they came from another run or a file."""
         return next(iter(sorted(self.path.glob("initial.*"))), None)
 
+    def read_bytes(self, name: str) -> bytes:
+        """One of the run's small files.
+
+        Raises:
+            RunError: it is larger than what Penstock writes.
+            OSError: it is missing, or cannot be read.
+        """
+        if (self.path / name).stat().st_size > _LARGEST:
+            raise self.damaged(name, f"a file of at most {_LARGEST:,} bytes", "a larger one")
+        return (self.path / name).read_bytes()
+
     def read_json(self, name: str, *keys: str) -> dict[str, Any]:
         """One of the run's JSON files, an object with at least some keys.
 
@@ -180,9 +191,7 @@ class RunFolder:
             RunError: it is missing or damaged.
         """
         try:
-            if (self.path / name).stat().st_size > _LARGEST:
-                raise self.damaged(name, f"a file of at most {_LARGEST:,} bytes", "a larger one")
-            found = json.loads((self.path / name).read_bytes())
+            found = json.loads(self.read_bytes(name))
         except (OSError, ValueError, RecursionError) as error:
             raise self.damaged(name, "a JSON file", str(error)) from error
         if not isinstance(found, dict) or not set(keys) <= set(found):

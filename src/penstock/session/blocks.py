@@ -10,10 +10,7 @@ _CONTAINERS: Final = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 
 
 def blocks(model: nn.Module) -> dict[str, nn.Module]:
-    """The innermost modules of modules that stand in a sequence, a list or a dictionary, by name: the residual blocks
-    of a ResNet, the layers of a transformer, the stages of a decoder; in the order of `model.named_modules()`. None
-    where a model has no such parts.
-    """
+    """The innermost modules in a sequence, list or dictionary, by name, such as residual blocks; None without any."""
     listed = {
         f"{place}.{name}" if place else name
         for place, parent in model.named_modules()

@@ -116,9 +116,7 @@ def _gradient(model: nn.Module) -> str:
 
 
 def _samples(gradients: Gradients, task: Task, tensors: Mapping[str, torch.Tensor], rows: int) -> list[int]:
-    """The rows that are not finite by themselves, with the statistics of evaluation; none where all of them are not, as
-    the weights then are the cause.
-    """
+    """The rows that are not finite in evaluation mode; none where all are not, as the weights are the cause then."""
     gradients.model.eval()
     wrong = []
     for row in range(rows):

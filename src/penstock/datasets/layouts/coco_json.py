@@ -132,9 +132,7 @@ def _broken(name: str, place: int, each: Any, wrong: str) -> Problem:
 
 
 def _without_parents(files: dict[str, File]) -> list[Problem]:
-    """Leave out the categories that only stand for others, as Roboflow's exports have one: nothing is annotated with
-    them, and others name them as their supercategory. They may have the name of a class.
-    """
+    """Leave out categories that only stand for others, as in Roboflow's exports: supercategories without objects."""
     every = [each for file in files.values() for each in file.tree.categories]
     used = {each.category_id for file in files.values() for each in file.tree.annotations}
     children: dict[str | None, set[int]] = {}

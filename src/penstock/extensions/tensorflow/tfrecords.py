@@ -176,9 +176,7 @@ def _layout(folder: Path, shards: list[Path], kind: _Kind) -> Layout:
 
 
 def _split(path: Path) -> str:
-    """`mnist-train.tfrecord-00000-of-00001` and `train-00000-of-00004` are train, `val.record` and `valid/a.record`
-    val: the file's name says it, or the nearest folder below the one that was given.
-    """
+    """The split that a file's name (`val.record`), or else the nearest folder's (`valid/a.record`), says."""
     words = (word for part in reversed(path.parts) for word in re.split(r"[^a-z]+", part.lower()))
     return next(filter(None, map(listing.split_of, words)), "train")
 

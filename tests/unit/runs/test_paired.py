@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.runs import RunFolder
+from penstock.runs.paired import differences, place_of, read_images
+
+PLACE = ("data (0123abcd), val", "mean_iou")
+
+
+def test_the_interval_is_that_of_the_mean():
+    """Beside the one of normal statistics, which it comes near for many images."""
+    random = np.random.default_rng(3)
+    first = {f"{number}.jpg": float(each) for number, each in enumerate(random.uniform(0, 1, 400))}
+    second = {name: score + float(random.normal(0.02, 0.1)) for name, score in first.items()}
+    (found,) = differences(("a", "b"), {PLACE: first}, {PLACE: {**second, "new.jpg": 1.0}})
+    gains = np.array([second[name] - first[name] for name in first])
+    reach = 1.96 * gains.std(ddof=1) / math.sqrt(len(gains))
+
+    assert (found.runs, found.metric, found.place, found.images) == (("a", "b"), "mean_iou", PLACE[0], 400)
+    assert found.mean == pytest.approx(gains.mean())
+    assert (found.low, found.high) == pytest.approx((gains.mean() - reach, gains.mean() + reach), abs=0.001)
+    assert [name for name, _, _ in found.furthest] == [
+        f"{number}.jpg" for number in sorted(range(400), key=lambda number: -abs(gains[number]))[:5]
+    ]
+
+
+def test_it_is_said_in_a_sentence_and_whether_it_may_be_chance():
+    (better,) = differences(("a", "b"), {PLACE: {"x.jpg": 0.5, "y.jpg": 0.25}}, {PLACE: {"x.jpg": 0.75, "y.jpg": 0.5}})
+    (same,) = differences(("a", "b"), {PLACE: {"x.jpg": 0.5, "y.jpg": 0.5}}, {PLACE: {"x.jpg": 1.0, "y.jpg": 0.0}})
+
+    assert str(better) == (
+        "mean_iou of each of 2 images of data (0123abcd), val, b minus a: +0.2500 on average, 95 % interval +0.2500 to "
+        "+0.2500; most in x.jpg (0.500 to 0.750), y.jpg (0.250 to 0.500)"
+    )
+    assert str(same) == (
+        "mean_iou of each of 2 images of data (0123abcd), val, b minus a: +0.0000 on average, 95 % interval -0.5000 to "
+        "+0.5000, which may be chance; most in x.jpg (0.500 to 1.000), y.jpg (0.500 to 0.000)"
+    )
+
+
+def test_other_data_and_other_metrics_are_no_pairs():
+    scores = {"x.jpg": 0.5}
+    assert [*differences(("a", "b"), {PLACE: scores}, {("data (9), val", "mean_iou"): scores})] == []
+    assert [*differences(("a", "b"), {PLACE: scores}, {(PLACE[0], "accuracy"): scores})] == []
+    assert [*differences(("a", "b"), {PLACE: scores}, {PLACE: {"y.jpg": 1.0}})] == []
+
+
+def test_how_an_evaluation_was_done_tells_it_from_others():
+    assert place_of({"split": "val"}, "0123abcd9") == "data (0123abcd), val"
+    assert place_of({"split": "val", "data": "new", "content": "77"}, "0123abcd9") == "new (77), val"
+    assert place_of({"split": "val", "tta": {"flip": True}}, "0") == "data (0), val, {'flip': True}"
+
+
+def test_images_of_one_name_are_told_apart_and_those_without_a_score_left_out(tmp_path):
+    folder = RunFolder(tmp_path)
+    (tmp_path / "evaluations").mkdir()
+    folder.write_json("evaluations/val-00000004.json", {"split": "val"})
+    rows = ["image,record,loss,mean_iou", "a.jpg,s#0,1,0.5", "a.jpg,s#1,1,0.25", "b.jpg,s#2,1,"]
+    (tmp_path / "evaluations/val-00000004.csv").write_text("\n".join(rows))
+
+    assert read_images(folder, "0123abcd") == {PLACE: {"a.jpg": 0.5, "a.jpg (2)": 0.25}}
+
+
+@pytest.mark.parametrize("content", ["", "a,b,c,d\nx,y\n", "image,record,loss,iou\nx,y,1,z\n", "\0"])
+def test_a_damaged_table_is_named(tmp_path, content):
+    folder = RunFolder(tmp_path)
+    (tmp_path / "evaluations").mkdir()
+    folder.write_json("evaluations/val-00000004.json", {"split": "val"})
+    (tmp_path / "evaluations/val-00000004.csv").write_text(content)
+    with pytest.raises(ps.PenstockError, match=r"evaluations/val-00000004\.csv: expected"):
+        read_images(folder, "0")
