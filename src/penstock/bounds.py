@@ -72,7 +72,7 @@ def _metas(hint: Any) -> Iterator[Meta]:
 
 
 def _inside(number: float, meta: Meta) -> bool:
-    if not math.isfinite(number):
+    if isinstance(number, float) and not math.isfinite(number):  # an integer may be too large for a float
         return False
     above = meta.gt is None or number > meta.gt
     least = meta.ge is None or number >= meta.ge
@@ -87,6 +87,6 @@ def _words(meta: Meta) -> str:
 
 
 def _remedy(meta: Meta, number: float) -> str:
-    if not math.isfinite(number):
+    if isinstance(number, float) and not math.isfinite(number):
         return "Choose a finite number"
     return "Choose a larger number" if meta.le is None else "Choose a number in this range"

@@ -29,9 +29,7 @@ def readers(threads: int) -> int:
 
 
 def quota(root: Path = _CGROUPS, own: Path = _CGROUP) -> float | None:
-    """The processor time that control groups (Linux, version 1 or 2) leave this process, in cores; None where they set
-    no limit. The lowest limit of its group and all groups above it counts.
-    """
+    """The processor time that control groups (Linux, 1 or 2) leave this process, in cores; None for no limit."""
     found = [_limit(folder) for folder in _groups(root, own)]
     limits = [each for each in found if each is not None]
     return min(limits, default=None)

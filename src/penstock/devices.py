@@ -110,10 +110,7 @@ def keep_freed_memory() -> None:
 
 
 def seed(device: torch.device, value: int) -> None:
-    """Begin PyTorch's generators of the CPU and of a device anew.
-
-    `torch.manual_seed` does so for all kinds of devices, and takes half a millisecond where there is no GPU.
-    """
+    """Seed the generators of the CPU and of one device: `torch.manual_seed` takes half a millisecond for all kinds."""
     torch.default_generator.manual_seed(value)
     if device.type != "cpu":
         torch.get_device_module(device).manual_seed(value)

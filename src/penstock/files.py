@@ -98,10 +98,17 @@ def replace_whole(path: Path, data: bytes) -> None:
             temporary.replace(place)
 
 
-def _new(temporary: Path) -> BinaryIO:
-    """A file under a temporary name, which is made anew: who knows the name could have put a link there."""
+@contextlib.contextmanager
+def _new(temporary: Path) -> Iterator[BinaryIO]:
+    """A file under a temporary name, which is made anew: who knows the name could have put a link there. It is gone
+    afterwards, unless it was renamed: a full disk leaves nothing behind.
+    """
     temporary.unlink(missing_ok=True)
-    return temporary.open("xb")
+    try:
+        with temporary.open("xb") as handle:
+            yield handle
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def leftovers(folder: Path) -> list[Path]:
@@ -205,6 +212,17 @@ def _lock(handle: int) -> None:
             time.sleep(pause)
         else:
             return
+
+
+@contextlib.contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Wait until no other process is in such a block of the same folder, and keep others out for its length."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def is_locked(folder: Path) -> bool:

@@ -32,7 +32,7 @@ def check(path: Path, command: str, suffixes: tuple[str, ...] = ()) -> None:
     """
     if path.is_dir() and path.suffix.lower() not in suffixes:
         return  # writing says what is wrong with it
-    if path.is_relative_to("/dev") or (path.exists() and not path.is_file() and not path.is_dir()):
+    if _is_stream(path) or (path.exists() and not path.is_file() and not path.is_dir()):
         return  # devices and pipes take whatever comes
     if suffixes and path.suffix.lower() not in suffixes:
         raise OutputError(
@@ -59,7 +59,7 @@ def write(path: Path, data: bytes, command: str) -> None:
     """
     check(path, command)
     files.replace_whole(path, data)
-    if path.is_file() and not path.is_relative_to("/dev"):
+    if path.is_file() and not _is_stream(path):
         remember(path, command)
 
 
@@ -88,6 +88,11 @@ def link_below(folder: Path, path: Path) -> Path | None:
     """The link among a path below a folder and the folders between the two; None where there is none."""
     inside = [path, *path.parents][: len(path.relative_to(folder).parts)]
     return next((each for each in inside if each.is_symlink()), None)
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a path is an open stream of the process, such as standard output, which may be a file."""
+    return str(path) in {"/dev/stdout", "/dev/stderr"} or path.parent.as_posix() in {"/dev/fd", "/proc/self/fd"}
 
 
 def _is_known(path: Path, command: str) -> bool:

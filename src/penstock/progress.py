@@ -18,9 +18,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\
 
 
 class Printable:
-    """A stream of text that writes control characters as Python does in its literals, but for a carriage return in
-    front, with which bars of downloads take back their line.
-    """
+    """A text stream that writes control characters as Python literals do, except for a carriage return in front."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -36,10 +34,7 @@ class Printable:
 
 
 class Progress:
-    """A context manager that shows how far some work is; call it with (done, total) as often as you like.
-
-    On a terminal it is a bar that moves; elsewhere a line at most every ten seconds, and one at the end.
-    """
+    """A context manager to call with (done, total): a bar on a terminal, elsewhere a line in at least ten seconds."""
 
     def __init__(self, what: str, unit: str) -> None:
         self.what = what

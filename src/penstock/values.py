@@ -87,10 +87,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The whole state of the data path: the next position, and the digest of the plan it counts in.
-
-    An empty `plan` means "the start of any plan".
-    """
+    """The whole state of the data path: the next position in the plan of a digest, "" for the start of any."""
 
     position: int = 0
     plan: str = ""

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import io
+import os
 import subprocess
 import sys
 
@@ -149,3 +151,17 @@ def test_what_libraries_log_of_a_damaged_file_is_said_in_our_words(tmp_path):
     assert done.returncode == 1
     assert "a/1.tif: " in done.stdout
     assert [line for line in done.stderr.splitlines() if not line.startswith("inspect: ")] == []
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG, errno.EDQUOT])
+def test_a_full_disk_is_a_sentence_though_nothing_is_named(monkeypatch, raw, capsys, number):
+    def full(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("penstock.datasets.inspect", full)
+    assert call("inspect", raw, capsys=capsys) == (
+        2,
+        "",
+        "error: a file, or standard output: expected a path that can be read and written, found "
+        f"{os.strerror(number).lower()}. Check the path, its permissions and the room on the disk.\n",
+    )

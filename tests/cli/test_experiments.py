@@ -292,3 +292,18 @@ def test_a_note_of_several_lines_is_one_row(runs, capsys):
     out = call("runs", capsys=capsys)[1]
     assert not [line for line in out.splitlines() if line.startswith("0009")]
     assert "good 0009-made-up finished 1/1" in out
+
+
+def test_a_folder_with_files_of_the_user_is_no_checkpoint(runs, capsys):
+    checkpoints(runs / "0001-a", 1, 2, 3, best=2)
+    (runs / "0001-a/checkpoints/step-00000001/my-notes.txt").write_text("dear")
+    (runs / "0001-a/checkpoints/step-00000009").mkdir()
+    assert call("prune", runs, "--yes", capsys=capsys)[0] == 0
+    assert {"step-00000001", "step-00000002", "step-00000009"} <= {*there(runs / "0001-a")}
+    assert "step-00000003" not in there(runs / "0001-a")
+
+
+def test_names_that_are_no_utf_8_are_json(runs, capsys):
+    (runs / "0001-a").rename(runs / "0001-\udcff")
+    code, out, _ = call("runs", runs, "--json", capsys=capsys)
+    assert (code, json.loads(out)[0]["name"]) == (0, "0001-\udcff")

@@ -266,7 +266,7 @@ def test_11_ids_are_grey_values(folder):
     refused(
         folder,
         "masks/train/a.png: expected class ids without gaps, found 0, 100, 200 in all masks. If they are grey values, "
-        "change them with --map OLD=NEW; if some classes are rare, name all with --classes.",
+        "change them with --map 100=1 --map 200=2; if some classes are rare, name all with --classes.",
     )
 
 

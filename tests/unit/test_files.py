@@ -103,3 +103,11 @@ def test_a_link_in_the_place_of_the_temporary_file_is_not_followed(tmp_path, wri
     (tmp_path / f".a.txt.{os.getpid()}.partial").symlink_to(tmp_path / "dear")
     write(tmp_path / "a.txt", b"new")
     assert ((tmp_path / "dear").read_text(), (tmp_path / "a.txt").read_text()) == ("mine", "new")
+
+
+@pytest.mark.parametrize("way", ["write_atomically", "replace_whole"])
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch, way):
+    monkeypatch.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "no space left on device")))
+    with pytest.raises(OSError, match="no space left"):
+        getattr(files, way)(tmp_path / "a", b"a")
+    assert [*tmp_path.iterdir()] == []

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from penstock import outputs
@@ -38,3 +41,15 @@ def test_a_folder_that_is_one_file_is_known_with_all_that_is_in_it(tmp_path, cha
     change(path)
     with pytest.raises(OutputError):
         outputs.check(path, WORDS, (".mlpackage",))
+
+
+def test_a_file_below_dev_is_a_file(tmp_path):
+    """Shared memory, and a path that only begins like that of a device."""
+    with tempfile.NamedTemporaryFile(dir="/dev/shm", suffix=".png") as shared:
+        (tmp_path / "mine.png").write_bytes(b"mine")
+        for path in (Path(shared.name), Path(f"/dev/..{tmp_path}/mine.png")):
+            with pytest.raises(
+                OutputError, match=r"^-o .*: expected a new file, or one as penstock show has written it"
+            ):
+                outputs.write(path, b"png", "penstock show")
+        assert (tmp_path / "mine.png").read_bytes() == b"mine"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.datasets import Inspection, Layout
 
 _SCENES = "penstock scenes"
+_MAX_SCENES = 1_000_000
 _SMALLEST = 16  # a shape needs some pixels
 _BYTE = 255
 
@@ -166,7 +167,7 @@ def scenes(
         DatasetError: the size is too small.
         OutputError: the folder holds something else.
     """
-    check_numbers(train=(train, 1, math.inf), val=(val, 0, math.inf), test=(test, 0, math.inf))
+    check_numbers(train=(train, 1, _MAX_SCENES), val=(val, 0, _MAX_SCENES), test=(test, 0, _MAX_SCENES))
     if len(size) != 2 or min(size) < _SMALLEST:  # noqa: PLR2004 - height and width
         found = " ".join(map(str, size))
         raise DatasetError(

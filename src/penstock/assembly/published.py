@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 
 def with_published_decoder(resolved: Resolved) -> Resolved:
-    """The recipe with the decoder of the network whose weights it names. Options that were given stay.
-
-    What cannot be had is refused when the network is built.
-    """
+    """The recipe with the decoder of the network whose weights it names, except for options that were given."""
     model = resolved.recipe.model
     known = decoder_options(model.name)
     if not known or not is_repository(model.weights):

@@ -25,10 +25,7 @@ _ENTRY: Final = re.compile(r" {4}(\w+(?:, \w+)*): (.+)")
 
 
 def explained(recipe: Recipe | Resolved) -> str:
-    """The recipe in TOML, each setting below what it means; some are explained together, above the first of them.
-
-    A setting that is no general default has a note of where it comes from behind it.
-    """
+    """The recipe in TOML, each setting below its meaning, with a note where it is no general default."""
     resolved = as_resolved(recipe) if isinstance(recipe, Recipe) else recipe
     section: str | None = ""  # None inside an entry of a list
     lines: list[str] = [_HEADER]

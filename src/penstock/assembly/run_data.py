@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import astuple, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,14 @@ class RunData:
 
     def write(self, folder: RunFolder, plan: str) -> None:
         """Keep them in a run, beside the digest of its plan."""
-        folder.write_json(_FILE, {"plan": plan, **self.as_json()})
+        content = {"plan": plan, **self.as_json()}
+        folder.write_json(_FILE, {**content, "seal": _seal(content)})
+
+
+def _seal(content: Mapping[str, Any]) -> str:
+    """The SHA-256 of all but the seal: what a run was trained on is not changed by hand."""
+    rest = {key: value for key, value in content.items() if key != "seal"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode(errors="surrogatepass")).hexdigest()
 
 
 def read_run_data(folder: RunFolder) -> RunData:
@@ -59,7 +67,10 @@ def read_run_data(folder: RunFolder) -> RunData:
     Raises:
         RunError: it is missing or damaged.
     """
-    run_data = run_data_of(folder.read_json(_FILE, "content", "snapshots"), str(folder.path / _FILE))
+    kept = folder.read_json(_FILE, "content", "snapshots")
+    run_data = run_data_of(kept, str(folder.path / _FILE))
+    if kept.get("seal", (seal := _seal(kept))) != seal:  # runs before it have none
+        raise folder.damaged(_FILE, "what Penstock wrote", "an edited file")
     if run_data.described is None:
         return run_data
     check_task(run_data.described.task, str(folder.path / _FILE), run_data.described.code)

@@ -23,6 +23,7 @@ from penstock.progress import Printable, drop_output
 FAILED: Final = 2
 _MAX_OPTIONS: Final = 1000  # cyclopts takes the square of their number: 2 s here, a minute for 5,000
 _SILENT: Final = logging.NullHandler()
+_FULL: Final = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 _PLACES: Final = frozenset(
     {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENOSPC, errno.EROFS}
     | {errno.ENAMETOOLONG, errno.ELOOP, errno.EDQUOT, errno.EFBIG, errno.EINVAL, errno.EIO}
@@ -97,7 +98,7 @@ def _reopen_closed() -> None:
 
 def _refuse_place(error: OSError) -> None:
     """End with a sentence where an error is about a path, or about the room on a disk."""
-    if error.errno in _PLACES and (error.filename is not None or error.errno == errno.ENOSPC):
+    if error.errno in _PLACES and (error.filename is not None or error.errno in _FULL):
         _fail(
             f"{error.filename or 'a file, or standard output'}: expected a path that can be read and written, found "
             f"{(error.strerror or '').lower()}. Check the path, its permissions and the room on the disk."

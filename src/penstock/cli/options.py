@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -32,4 +33,7 @@ def crop_setting(crop: tuple[int, int] | None) -> list[str]:
 
 def as_json(value: Any) -> str:
     """A value of dataclasses, paths and the like as JSON; numbers that JSON does not know are null."""
-    return msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
+    try:
+        return msgspec.json.format(msgspec.json.encode(value, enc_hook=str), indent=2).decode()
+    except UnicodeEncodeError:  # a name of a file that is no UTF-8
+        return json.dumps(msgspec.to_builtins(value, enc_hook=str), indent=2)

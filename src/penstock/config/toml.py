@@ -15,7 +15,7 @@ from penstock.config.building import built, check_tree
 from penstock.config.checks import check
 from penstock.config.members import NAME, chooses, flat, kind_of, member_named, members
 from penstock.errors import RecipeError
-from penstock.runs.listing import LARGEST_RECIPE
+from penstock.runs.listing import LARGEST_RECIPE, check_integers
 from penstock.settings import Recipe
 
 if TYPE_CHECKING:
@@ -51,6 +51,11 @@ def convert(tree: Mapping[str, Any], where: str) -> Recipe:
     Raises:
         RecipeError: as `load`.
     """
+    try:
+        check_integers(dict(tree))
+    except ValueError as error:
+        expected, remedy = "numbers of at most 64 bits", "Choose a smaller one"
+        raise RecipeError(where or "the recipe", expected=expected, found=str(error), remedy=remedy) from None
     return check(built(Recipe, tree, where), where)
 
 
@@ -186,10 +191,7 @@ def value_of(recipe: Recipe, key: str) -> Any:
 
 
 def changes(before: Recipe, now: Recipe) -> dict[str, tuple[Any, Any]]:
-    """The settings in which two recipes differ, named as `section.key`, with both values.
-
-    Where they chose different members of a union, the settings that only the first one has are left out.
-    """
+    """Settings in which two recipes differ, as `section.key`, with both values; not those of another union member."""
     one, other = (flat(msgspec.to_builtins(each)) for each in (before, now))
     gone = [key for key in one if key not in other and not members(kind_of(key.rpartition(".")[0]))]
     return {key: (one.get(key), other.get(key)) for key in [*gone, *other] if one.get(key) != other.get(key)}
@@ -208,10 +210,9 @@ def _value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
-    except RecursionError:
-        raise RecipeError(
-            "--set", expected="a value as in TOML", found="one nested too deeply", remedy="Write another"
-        ) from None
+    except (RecursionError, ValueError) as error:
+        found = "one nested too deeply" if isinstance(error, RecursionError) else "a number of thousands of digits"
+        raise RecipeError("--set", expected="a value as in TOML", found=found, remedy="Write another") from None
 
 
 def _merge(tree: dict[str, Any], overlay: Mapping[str, Any]) -> None:

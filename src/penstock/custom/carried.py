@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FOLDER: Final = "code"
-_LARGEST: Final = 1 << 26  # bytes of a file of code
+_LARGEST: Final = 1 << 26  # bytes of all code of a run
 
 
 def keep(place: ImportPath, setting: str, folder: Path) -> ImportPath:
@@ -106,13 +106,9 @@ def _contents(folder: Path) -> dict[str, bytes]:
             found=f"a link to {link.readlink()}",
             remedy="Put the file itself in its place",
         )
-    found = (path for path in there if path.is_file() and not files.is_leftover(path))
-    return {path.relative_to(root).as_posix(): _read(path) for path in found}
-
-
-def _read(path: Path) -> bytes:
-    if path.stat().st_size > _LARGEST:
+    found = [path for path in there if path.is_file() and not files.is_leftover(path)]
+    if sum(path.stat().st_size for path in found) > _LARGEST:
         raise RunError(
-            str(path), expected=f"code of at most {_LARGEST:,} bytes", found="a larger file", remedy="Remove it"
+            str(root), expected=f"code of at most {_LARGEST:,} bytes", found="more", remedy="Remove what is no code"
         )
-    return path.read_bytes()
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in found}

@@ -7,10 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock import files
 from penstock.datasets import class_names, duplicates
 from penstock.errors import PenstockError
 from penstock.images import codecs, probe
 from penstock.images.formats import stored
+from penstock.images.header import MAX_BYTES
 from penstock.images.pixels import PixelFormat, moments, with_bits
 from penstock.kinds.items import InspectedItem, Problem, copies, hashed, named, sentence
 from penstock.progress import counted
@@ -43,6 +45,8 @@ def check_item(folder: Path, item: Item, labels: Labels, kind: Kind, channels: i
         message = f"{shown}: expected a file name in UTF-8, found other bytes. Rename the file."
         return InspectedItem(item, problems=(Problem("unreadable name", name, message),))
     try:
+        if isinstance(item.image, Path):
+            files.check_regular(item.image, MAX_BYTES)
         image = stored(item.image.read_bytes(), name)
         info = probe(image, name)
         found = PixelFormat(info.channels if info.planes else channels, 16 if info.bits == 16 else 8)  # noqa: PLR2004

@@ -7,30 +7,25 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import yaml
+
 from penstock.datasets import listing
 from penstock.errors import DatasetError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 CLASS_FILES: Final = (
-    "classes.txt",
-    "class_names.txt",
-    "label_names.txt",
-    "labels.txt",
-    "classes.names",
-    "obj.names",
-    "synsets.txt",
-    "classes.json",
-    "class_names.json",
-    "label_names.json",
-    "labels.json",
-    "id2label.json",
-    "label2id.json",
-    "label_map.json",
-    "class_map.json",
-)
-"""Files of class names beside the data: one a line; a list of JSON, or a map of ids to names or of names to ids."""
+    "classes.txt", "class_names.txt", "label_names.txt", "labels.txt", "classes.names", "obj.names", "synsets.txt",
+    "codes.txt", "classes.csv", "class_names.csv", "train/_classes.csv", "classes.json",
+    "class_names.json", "label_names.json", "labels.json", "id2label.json", "label2id.json", "label_map.json",
+    "class_map.json", "label_num_to_disease_map.json", "dataset.json", "classes.yaml", "classes.yml",
+)  # fmt: skip
+"""Files of class names beside the data: one a line, perhaps with its id; a list of JSON or YAML, or a map of ids to
+names or of names to ids, as `labels` of nnU-Net's dataset.json is one.
+"""
+_NUMBERED: Final = re.compile(r"(\d{1,9})(?:[:;,\t]\s*|\s+)(\S.*)")
+_NAMED: Final = re.compile(r"([^;,\t]+)[;,\t]\s*(\d{1,9})")
 _MAX_JSON: Final = 1 << 20  # bytes of a file of class names
 _MAX_DIGITS: Final = 18  # of an id
 _IGNORED: Final = 255  # an id that means no class
@@ -48,10 +43,29 @@ def read_classes(folder: Path) -> tuple[str, ...]:
     for path in (folder / name for name in CLASS_FILES):
         if not path.is_file() or _is_no_list_of_classes(path):
             continue
-        names = names_in_json(path) if path.suffix == ".json" else names_in_file(path)
+        names = _names_in(path)
         if names:
             return names
     return ()
+
+
+def _names_in(path: Path) -> tuple[str, ...]:
+    if path.suffix in {".json", ".yaml", ".yml"}:
+        return names_in_json(path)
+    if path.suffix == ".csv":
+        lines = [line for each in listing.text_of(path).splitlines() if (line := each.strip())]
+        return _numbered(lines, str(path)) or _numbered(lines[1:], str(path))
+    return names_in_file(path)
+
+
+def _numbered(lines: Sequence[str], where: str) -> tuple[str, ...]:
+    """The names of lines that each have an id from 0 on too; none where some have another form."""
+    first, last = [_NUMBERED.fullmatch(line) for line in lines], [_NAMED.fullmatch(line) for line in lines]
+    names = {int(each[1]): each[2] for each in first if each} if all(first) else {}
+    names = names or ({int(each[2]): each[1] for each in last if each} if all(last) else {})
+    if len(names) != len(lines) or sorted(names) != [*range(len(names))]:
+        return ()
+    return check_names([listing.composed(names[number].strip()) for number in sorted(names)], where)
 
 
 def _is_no_list_of_classes(path: Path) -> bool:
@@ -69,9 +83,13 @@ def names_in_json(path: Path) -> tuple[str, ...]:
     if path.stat().st_size > _MAX_JSON:
         return ()
     try:
-        found = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
+        found = (
+            json.loads(path.read_bytes()) if path.suffix == ".json" else yaml.load(path.read_bytes(), yaml.BaseLoader)
+        )
+    except (ValueError, RecursionError, yaml.YAMLError):
         return ()
+    for key in ("labels", "names"):
+        found = found.get(key, found) if isinstance(found, dict) else found
     names = _by_id(found)
     if not names or any(listing.is_image(Path(name)) for name in names.values()):
         return ()
@@ -118,7 +136,10 @@ def names_in_file(path: Path) -> tuple[str, ...]:
         raise DatasetError(
             str(path), expected="class names in UTF-8", found=str(error), remedy="Save the file as UTF-8"
         ) from None
-    return check_names([listing.composed(line.strip()) for line in text.rstrip().split("\n")], str(path))
+    lines = text.rstrip().split("\n")
+    return _numbered([line.strip() for line in lines], str(path)) or check_names(
+        [listing.composed(line.strip()) for line in lines], str(path)
+    )
 
 
 def check_names(names: list[str], where: str) -> tuple[str, ...]:

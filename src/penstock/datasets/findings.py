@@ -117,7 +117,7 @@ class Findings:
         kept = {**self.known, **self.found} if part else self.found
         if self.path is None or not kept or kept == self.known:
             return
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, UnicodeEncodeError):  # a name that is no UTF-8 is a problem of its own
             self.path.parent.mkdir(parents=True, exist_ok=True)
             files.replace_whole(self.path, msgspec.msgpack.encode(kept))
             newest = sorted(self.path.parent.glob("*.msgpack"), key=lambda path: -path.stat().st_mtime)

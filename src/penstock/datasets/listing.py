@@ -17,7 +17,13 @@ _SYSTEM: Final = {"lost+found", "@eaDir", "#recycle", "__MACOSX", "$RECYCLE.BIN"
 _YEAR: Final = re.compile(r"[-_ ]?(19|20)\d\d$")
 _PLAIN: Final = re.compile(r"[\w-]+")
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_SHORT: Final = {"Tr": "train", "Ts": "test", "Va": "val"}  # as nnU-Net ends the names of its folders
+_SHORT: Final = {
+    "Tr": "train",
+    "TR": "train",
+    "Ts": "test",
+    "TE": "test",
+    "Va": "val",
+}  # as nnU-Net and DUTS name folders
 PACKED: Final = "dataset.json"
 """Describes a packed dataset."""
 PREDICTIONS: Final = ".penstock-predictions"
@@ -25,7 +31,11 @@ PREDICTIONS: Final = ".penstock-predictions"
 JOURNAL: Final = ".packing"
 """Beside the shards while a dataset is being packed."""
 IMAGES: Final = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png"}) | formats.SUFFIXES
-SPLITS: Final = {"train": ("train", "training"), "val": ("val", "valid", "validation"), "test": ("test", "testing")}
+SPLITS: Final = {
+    "train": ("train", "training", "trn", "trainval"),
+    "val": ("val", "valid", "validation", "validating", "dev", "eval"),
+    "test": ("test", "testing", "tst"),
+}
 
 
 def is_plain(name: str) -> bool:

@@ -160,5 +160,9 @@ def write_folder(root: Path, counts: Mapping[str, int], size: tuple[int, int], s
         _write(root / "masks" / split / f"scene-{index:05d}.png", mask)
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(write, jobs))
+        try:
+            list(pool.map(write, jobs))
+        except BaseException:  # such as Ctrl-C
+            pool.shutdown(cancel_futures=True)
+            raise
     files.write_atomically(root / _CLASSES, _names())

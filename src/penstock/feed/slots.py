@@ -39,10 +39,7 @@ class Slot:
 
 
 class Slots:
-    """Slots of one kind. What a slot was lent for owns its memory for as long as any view of it lives.
-
-    Fresh memory for every batch would cost a page fault for every 4 KiB of it.
-    """
+    """Slots of one kind, used again, as fresh memory costs page faults. A lent one lives with its views."""
 
     def __init__(self, fields: Mapping[str, Field], size: int, *, pin_memory: bool = False) -> None:
         self.fields, self.size, self.pin_memory = fields, size, pin_memory

@@ -38,7 +38,7 @@ class _Log(Hook):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Cut the file back to where the checkpoint left it."""
         self._close()  # a training that goes back has lines that are not yet written
-        if not isinstance(size := state.get("bytes", 0), int):
+        if type(size := state.get("bytes", 0)) is not int:
             raise manifests.damaged(self.path, "the number of its bytes in the checkpoint", repr(size))
         if self.ranks.is_main:
             cut_back(self.path, size)

@@ -44,9 +44,7 @@ _FEW_OBJECTS: Final = 20  # in an image, of which all have their word
 
 
 def palette_of(name: str, ignore: int, own: Sequence[Color] = ()) -> Pixels:
-    """256 colours, shape (256, 3): "distinct" ones, those published for "voc", "cityscapes", "ade20k", or with "auto"
-    the data's own.
-    """
+    """256 colours (256, 3): "distinct", those of "voc", "cityscapes" or "ade20k", or with "auto" the data's own."""
     if name in {"auto", "distinct"}:
         return palette(ignore, own if name == "auto" else ())
     if name == "voc":

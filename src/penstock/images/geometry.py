@@ -113,10 +113,7 @@ def fit_range(source: Size, shortest: int, longest: int) -> Size:
 
 
 def random_scale(generator: Generator, low: float, high: float, step: float) -> float:
-    """A factor from {low, low + step, ..., high}, each as likely, or uniform in [low, high) where `step` is 0.
-
-    `high` is among them even where no whole number of steps leads to it.
-    """
+    """A factor from {low, low + step, ..., high}, each as likely, or uniform in [low, high) for a `step` of 0."""
     if not step:
         return generator.uniform(low, high)
     steps = math.ceil((high - low) / step - _NEARLY)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_PIXELS: Final = 1 << 28
+MAX_BYTES: Final = 8 * MAX_PIXELS  # of a file
 """Images whose header announces more pixels than this (268 million) are refused before they are decoded."""
 
 PNG_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"

@@ -61,10 +61,7 @@ RGB: Final = PixelFormat()
 
 
 def color_codes(pixels: Pixels) -> NDArray[np.uint32]:
-    """Each colour as one number, red << 16 | green << 8 | blue: (height, width) of uint8 (height, width, 3).
-
-    Channel by channel, as an image of a few kilobytes may have a hundred million pixels.
-    """
+    """Each colour as one number, red << 16 | green << 8 | blue: (height, width) of uint8 (height, width, 3)."""
     codes = pixels[..., 0].astype(np.uint32)
     for channel in (1, 2):
         codes <<= 8

@@ -36,9 +36,7 @@ class _Span(NamedTuple):
 
 
 def warp_image(pixels: AnyPixels, affine: Affine, fill: Sequence[int] | None, out: AnyPixels) -> None:
-    """Fetch an image of shape (height, width, channels) into `out`; what lies outside becomes `fill`, or with None the
-    mirror of what is inside. Both are uint8, or both uint16.
-    """
+    """Fetch an image (height, width, channels) into `out`; what is outside becomes `fill`, or None for the mirror."""
     if out.ndim == 3 and out.shape[2] > _MAX:  # noqa: PLR2004 - axes
         _warp_parts(pixels, affine, fill, out)
         return

@@ -20,6 +20,7 @@ from penstock import outputs
 from penstock.errors import RecipeError, is_out_of_memory, not_installed, reason_of
 from penstock.extending import brought, loaded
 from penstock.inference import comparing
+from penstock.inference.model import LARGEST_SIDE
 from penstock.tasks.abilities import required
 
 if TYPE_CHECKING:
@@ -201,9 +202,12 @@ def _check(exporter: Exporter, path: Path, size: Size) -> None:
             str(path), expected=f"a file that ends in {', '.join(known[:-1])} or {known[-1]}",
             found=path.suffix or "no ending", remedy="Use .onnx for other programs, .pt2 for PyTorch",
         )  # fmt: skip
-    if min(size) < 1:
+    if min(size) < 1 or max(size) > LARGEST_SIDE:
         raise RecipeError(
-            "--size", expected="sides of at least a pixel", found=f"{size[0]} x {size[1]}", remedy="Use larger sides"
+            "--size",
+            expected=f"sides from 1 to {LARGEST_SIDE} pixels",
+            found=f"{size[0]} x {size[1]}",
+            remedy="Use others",
         )
     exporter.check_size(size)
 

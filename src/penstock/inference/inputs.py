@@ -17,13 +17,14 @@ from urllib.parse import urlsplit
 import cv2
 import numpy as np
 
+from penstock import files
 from penstock.datasets.layouts.masks import is_mask
 from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_image, is_packed, text_of
 from penstock.errors import DatasetError, ImageError, PenstockError
 from penstock.images import probe
 from penstock.images.formats import stored
-from penstock.images.header import MAX_PIXELS
+from penstock.images.header import MAX_BYTES
 from penstock.images.pixels import check_format
 from penstock.images.upright import read_upright
 from penstock.progress import counted
@@ -39,7 +40,6 @@ STDIN: Final = "/dev/stdin"
 _CAMERA: Final = re.compile(r"camera:(?P<number>\d+)(/(?P<count>[1-9]\d*))?")
 _SCHEMES: Final = ("http://", "https://")
 _SECONDS: Final = 30.0  # without an answer from a server
-_LARGEST: Final = 4 * MAX_PIXELS  # bytes of a file
 _EIGHT: Final = 8
 _SHOWN: Final = 5  # types of files in a line
 VIDEOS: Final = frozenset({".mp4", ".avi", ".mov", ".mkv", ".webm", ".m4v"})
@@ -101,6 +101,7 @@ def other_depth(images: Sequence[InputImage], wanted: PixelFormat) -> str:
     """A note if the first file that can be read has other bits per channel than the images of the training; else ""."""
     for image in images:
         try:
+            files.check_regular(image.place, MAX_BYTES)
             data = stored(image.place.read_bytes(), image.where, wanted.value_range)
             bits = probe(data, image.where).bits
         except (PenstockError, OSError):
@@ -169,13 +170,17 @@ def _refuse_video(error: DatasetError, _: PixelFormat) -> AnyPixels:
 
 
 def _of_file(name: str, path: Path) -> InputImage:
-    return InputImage(name, path, str(path), lambda wanted: read_upright(path.read_bytes(), str(path), wanted))
+    def read(wanted: PixelFormat) -> AnyPixels:
+        files.check_regular(path, MAX_BYTES)
+        return read_upright(path.read_bytes(), str(path), wanted)
+
+    return InputImage(name, path, str(path), read)
 
 
 def _from_address(address: str, wanted: PixelFormat) -> AnyPixels:
     try:
         with urllib.request.urlopen(address, timeout=_SECONDS) as answer:  # noqa: S310 - http and https alone
-            data = answer.read(_LARGEST)
+            data = answer.read(MAX_BYTES)
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise ImageError(
@@ -192,6 +197,7 @@ def _from_stdin(wanted: PixelFormat) -> AnyPixels:
 
 def _on_list(file: Path) -> Iterator[InputImage]:
     """Inputs of a text file's lines, relative to its folder or the current one. A wrong line is a bad image."""
+    files.check_regular(file, MAX_BYTES)
     for number, text in enumerate(text_of(file).splitlines(), 1):
         line = text.strip()
         if not line or Path(line).suffix.lower() == ".txt":

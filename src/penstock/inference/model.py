@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock import devices
 from penstock import ranks as ranking
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from penstock.assembly.experiment import Experiment
     from penstock.images.volumes import Volume
     from penstock.tasks import Prediction, Predictor, Task, VolumePredictor
+
+
+LARGEST_SIDE: Final = 1 << 16  # pixels of an image or a window
 
 
 @dataclass(frozen=True)
@@ -77,10 +80,10 @@ class TrainedModel:
         Raises:
             RecipeError: an overlap is asked for where there is no window, or the model did not learn to make masks.
         """
-        if (side or 0) < 0 or not 0 <= (overlap or 0) < 1:
+        if not 0 <= (side or 0) <= LARGEST_SIDE or not 0 <= (overlap or 0) < 1:
             raise RecipeError(
                 "--sliding-window, --overlap",
-                expected="a side of at least 0 pixels, and an overlap from 0 to below 1",
+                expected=f"a side from 0 to {LARGEST_SIDE} pixels, and an overlap from 0 to below 1",
                 found=f"{side} and {overlap}",
                 remedy="Choose others",
             )

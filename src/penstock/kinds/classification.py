@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _NAMED: Final = 5  # classes in a sentence
 
+_FEW: Final = 0.1  # of the images
+
 
 def _one_class(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Problem:
     """A note: folders of images that nobody sorted look like one class."""
@@ -39,16 +41,16 @@ def _one_class(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> 
 
 
 def _contradictions(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:
-    """A note of every image that another class has too. Published datasets have a few."""
+    """The problem of every image that another class has too; notes of a few, as published datasets have them."""
     known = [each for each in items if isinstance(each.item.label, int) and 0 <= each.item.label < len(labels.classes)]
-    for first, each in copies(known):
-        if first.item.label != each.item.label:
-            name, same = named(each.item.image, folder), named(first.item.image, folder)
-            message = (
-                f"{name}: expected an image of one class only, found the same bytes as {same}, which has another "
-                "class. Remove the wrong one."
-            )
-            yield Problem("one image, two classes", name, message, fatal=False)
+    pairs = [(first, each) for first, each in copies(known) if first.item.label != each.item.label]
+    for first, each in pairs:
+        name, same = named(each.item.image, folder), named(first.item.image, folder)
+        message = (
+            f"{name}: expected an image of one class only, found the same bytes as {same}, which has another class. "
+            "Remove the wrong one."
+        )
+        yield Problem("one image, two classes", name, message, fatal=len(pairs) > max(1, _FEW * len(known)))
 
 
 def _other_classes(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:

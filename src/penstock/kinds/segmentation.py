@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from penstock.images import drawing, png
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _BINARY: Final = {0, 255}
 _FEW_GRAYS: Final = 8
+_STEP: Final = 20  # between grays that stand for classes, of which 255 then is one
 _MANY_GRAYS: Final = 64  # classes in one image: those of ADE20K have fewer
 _BINARY_KIND: Final = "0 and 255 masks"
 
@@ -123,13 +125,20 @@ def _doubtful_ids(items: Sequence[InspectedItem], labels: Labels, folder: Path) 
             return
     gaps = sorted(set(range(max(classes) + 1)) - classes)
     if gaps:
+        found = found if all(b - a >= _STEP for a, b in pairwise(sorted(found))) else classes
         example = next(each for each in items if any(i == max(classes) for i, _ in each.pixels))
         message = (
-            f"{mask_name(example, folder)}: expected class ids without gaps, found {_some(sorted(classes))} in all "
-            "masks. If they are grey values, change them with --map OLD=NEW; if some classes are rare, name all with "
-            "--classes."
+            f"{mask_name(example, folder)}: expected class ids without gaps, found {_some(sorted(found))} in all "
+            f"masks. If they are grey values, change them with {_renumbered(found)}; if some classes are rare, name "
+            "all with --classes."
         )
         yield Problem("gaps between ids", mask_name(example, folder), message, whole=True)
+
+
+def _renumbered(found: set[int]) -> str:
+    """The options that number some gray values from 0 on."""
+    changed = [f"--map {old}={new}" for new, old in enumerate(sorted(found)) if old != new]
+    return " ".join(changed) if len(changed) <= _FEW_GRAYS else "--map OLD=NEW"
 
 
 def _two_kinds(items: Sequence[InspectedItem], ignore: int, folder: Path) -> Problem | None:

@@ -16,10 +16,7 @@ _MOMENTUM: Final = 0.4  # of running statistics: batches are large, and few
 
 
 class TutorialNetwork(nn.Module):
-    """The network of TensorFlow's CIFAR-10 tutorial (cifar10.py, 2016), for 24 x 24: 1,068,298 parameters.
-
-    Its weight decay is on the two hidden linear layers alone.
-    """
+    """The network of TensorFlow's CIFAR-10 tutorial (cifar10.py, 2016), for 24 x 24; hidden linear layers decay."""
 
     crop_side = 24
 
@@ -84,9 +81,7 @@ class FastNetwork(nn.Module):
 
     @torch.no_grad()
     def initialize_from(self, images: torch.Tensor) -> None:
-        """Set the first layer, which does not learn, to the principal patches of some normalised images, scaled to
-        unit variance and in both signs.
-        """
+        """Set the first layer, which does not learn, to whitened principal patches of images, in both signs."""
         patches = nn.functional.unfold(images, _PATCH).transpose(1, 2).flatten(0, 1).double()
         values, vectors = torch.linalg.eigh(patches.T @ patches / len(patches))
         scaled = (vectors.T / (values + _EPSILON).sqrt().unsqueeze(1)).flip(0).view(-1, 3, _PATCH, _PATCH)

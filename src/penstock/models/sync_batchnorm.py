@@ -94,10 +94,7 @@ def _unchanged(tensor: torch.Tensor) -> torch.Tensor:
 def _moments(
     values: torch.Tensor, add: Callable[[torch.Tensor], torch.Tensor]
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Mean and variance of every channel over all ranks, which `add` adds up, and how many values each is of.
-
-    The variance is that of deviations from the global mean: the difference of two large means would lose its digits.
-    """
+    """Mean and variance of every channel over all ranks by `add`, with counts; from deviations, which keeps digits."""
     axes = (0, *range(2, values.ndim))
     own = values.new_full((1,), values.numel() / values.shape[1])
     sums = add(torch.cat([values.sum(dim=axes), own]))

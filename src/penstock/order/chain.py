@@ -145,10 +145,7 @@ class Chain:
         return new.at(k * (self.batch - mixed) + place - before)
 
     def reach(self, position: int, natural: int = 64) -> tuple[int, list[tuple[str, int, int]]]:
-        """What will be wanted together with a position, as `Plan.reach` gives it, in whole global batches.
-
-        `natural` changes nothing: the stages of a chain are always shuffled.
-        """
+        """What will be wanted together with a position, in whole global batches. Stages are always shuffled."""
         del natural
         number, local = self._place(position)
         fresh, (new, older) = self.fresh(self.stages[number]), self._plans(number)

@@ -64,9 +64,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def entry_of(payload: bytes, origin: str) -> ManifestEntry:
-    """The entry of a record, a `tf.train.Example`. What is neither its name nor its image is its label; of a custom
-    kind of record that is something else, all of it.
-    """
+    """The entry of a `tf.train.Example`: what is not its name or image is its label. Of others, all is the label."""
     try:
         fields = Fields(payload, origin)
         names = fields.names()

@@ -155,7 +155,7 @@ def _axes(ticks: Sequence[float], scale: _Scale) -> str:
 
 def _extent(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
-    if high - low > _MIN * max(abs(low), abs(high)):
+    if high - low > max(1 / _HIGHEST, _MIN * max(abs(low), abs(high))):
         return low, high
     room = abs(low) / 2 or 1.0  # all are the same
     return low - room, high + room
@@ -178,7 +178,7 @@ def values_over(lines: Sequence[dict[str, Any]], key: str) -> list[tuple[float, 
     return [
         (float(line["step"]), float(line[key]))
         for line in lines
-        if _is_number(line.get(key)) and _is_number(line.get("step"))
+        if _is_number(line.get(key)) and _is_number(line.get("step")) and math.isfinite(line["step"])
     ]
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _FED: Final = re.compile(r"step-(?P<step>\d{8})")
 _PREDICTED: Final = re.compile(r"(?P<which>predictions|worst)-(?P<split>.+)-(?P<step>\d{8})")
+_LARGEST: Final = 1 << 26  # bytes of a figure
 _NAMES: Final = {"predictions": "Predictions", "worst": "Worst predictions"}
 
 
@@ -146,8 +147,9 @@ def _title(stem: str) -> str:
 
 def _image(path: Path) -> str:
     try:
+        files.check_regular(path, _LARGEST)
         shown = base64.b64encode(preview(path.read_bytes(), path.name)).decode()
-    except ImageError as error:
+    except (ImageError, OSError) as error:
         return f"<p>{html.escape(str(error))}</p>"
     return f'<img alt="{html.escape(path.stem)}" src="data:image/webp;base64,{shown}">'
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -247,7 +248,8 @@ def _spreads(runs: Sequence[RunFacts], metric: str) -> list[Spread]:
     found = []
     for group in groups.values():
         known = [float(run.scores[metric]) for run in group if metric in run.scores]
-        if len(known) >= _MIN and len({run.recipe.get("seed") for run in group}) == len(group):
+        known = [value for value in known if math.isfinite(value)]
+        if len(known) >= _MIN and len({repr(run.recipe.get("seed")) for run in group}) == len(group):
             names = tuple(run.name for run in group)
             found.append(Spread(names, statistics.fmean(known), statistics.stdev(known)))
     return found

@@ -297,14 +297,15 @@ def _sweep(root: Path) -> None:
 
 
 def cut_back(path: Path, size: int) -> None:
-    """Shorten a file to `size` bytes; one that is missing is created empty.
+    """Shorten a file of lines to `size` bytes; one that is missing is created empty.
 
     Raises:
-        RunError: the file is shorter than that: lines were lost.
+        RunError: the file is shorter than that, or a line does not end there: lines were lost.
     """
-    with path.open("ab") as handle:
+    with path.open("a+b") as handle:
         found = handle.seek(0, os.SEEK_END)
-        if not 0 <= size <= found:
+        handle.seek(max(0, min(size, found) - 1))
+        if not 0 <= size <= found or (size and handle.read(1) != b"\n"):
             raise RunError(
                 str(path),
                 expected=f"at least the {counted(size, 'byte')} that the checkpoint counted",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 LARGEST_RECIPE: Final = 1 << 24  # bytes
+_BITS: Final = 63  # beside the sign
 RUNNING: Final = "running"
 KILLED: Final = "killed"
 DAMAGED: Final = "damaged"
@@ -143,9 +144,23 @@ def read_recipe(folder: RunFolder) -> dict[str, Any]:
     """
     try:
         files.check_regular(folder.path / "recipe.toml", LARGEST_RECIPE)
-        return dict(_flat(tomllib.loads((folder.path / "recipe.toml").read_text())))
+        return dict(_flat(check_integers(tomllib.loads((folder.path / "recipe.toml").read_text()))))
     except (OSError, ValueError, RecursionError) as error:
         raise folder.damaged("recipe.toml", "TOML", str(error)) from error
+
+
+def check_integers(tree: dict[str, Any]) -> dict[str, Any]:
+    """The tree of a recipe, whose integers have 64 bits at most, as TOML demands.
+
+    Raises:
+        ValueError: one is larger.
+    """
+    for name, value in _flat(tree):
+        for number in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(number, int) and abs(number) >> _BITS:
+                message = f"a number of more than 64 bits in {name}"
+                raise ValueError(message)
+    return tree
 
 
 def _flat(tree: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:

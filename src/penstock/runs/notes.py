@@ -8,7 +8,7 @@ from penstock import files
 from penstock.errors import RunError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from penstock.runs.folder import RunFolder
@@ -66,7 +66,12 @@ def change_tags(folder: RunFolder, add: Iterable[str] = (), remove: Iterable[str
     Raises:
         RunError: a tag is empty, has spaces in it or cannot be written in UTF-8, or one that is to go is not there.
     """
-    tags, wanted = set(read_tags(folder)), [*add]
+    with files.held(folder.checkpoints):  # two commands at once lose no tag
+        _change_tags(folder, [*add], [*remove])
+
+
+def _change_tags(folder: RunFolder, wanted: Sequence[str], remove: Sequence[str]) -> None:
+    tags = set(read_tags(folder))
     for tag in wanted:
         if tag.split() != [tag]:
             raise RunError(

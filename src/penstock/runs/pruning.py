@@ -67,7 +67,7 @@ def prune(run: Prunable) -> None:
 
 def _of(folder: RunFolder, *, has_ended: bool) -> Prunable:
     folders = (path for path in folder.checkpoints.iterdir() if path.is_dir() and not path.is_symlink())
-    there = sorted(path for path in folders if _is_checkpoint(path.name))
+    there = sorted(path for path in folders if _is_checkpoint(path.name) and _holds_nothing_else(path))
     others = sorted(path.name for path in folder.checkpoints.glob("best-*"))
     best, last = _marked(folder, ["best", *others]), _marked(folder, ["last"])
     kept = tuple(dict.fromkeys(best if has_ended and best else [*best, *last]))
@@ -80,6 +80,12 @@ def _marked(folder: RunFolder, links: Sequence[str]) -> list[str]:
     """The checkpoints that links point at, those that are there."""
     found = [(folder.checkpoints / link).resolve().name for link in links]
     return [name for name in found if (folder.checkpoints / name).is_dir() and _is_checkpoint(name)]
+
+
+def _holds_nothing_else(path: Path) -> bool:
+    """Whether a folder holds a checkpoint, and no file of the user's."""
+    names = {each.name for each in path.iterdir()}
+    return "manifest.json" in names and all(each.endswith((".json", ".safetensors")) for each in names)
 
 
 def _is_checkpoint(name: str) -> bool:

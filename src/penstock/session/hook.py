@@ -99,9 +99,7 @@ class Hook:
         """An evaluation has ended; `session.is_best` tells whether it is the best so far."""
 
     def on_nonfinite(self, session: Session, found: NonFinite) -> None:
-        """The loss or the gradients of a step are not finite, and no weight was changed; `session.batch` is its batch,
-        and `found.action` is what becomes of it. Called on every rank.
-        """
+        """The loss or gradients of `session.batch` are not finite, and no weight was changed. Called on every rank."""
 
     def on_exception(self, session: Session, error: BaseException) -> None:
         """Training is ending with an error."""

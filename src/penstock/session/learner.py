@@ -159,9 +159,7 @@ class Learner:
             self.begin()
 
     def tensors(self) -> dict[str, dict[str, torch.Tensor]]:
-        """All that a checkpoint keeps of it, by the file that it is kept in; all ranks must ask. Of weights that are
-        cut over ranks the main one has them whole, the others nothing.
-        """
+        """All that a checkpoint keeps of it, by file, on the main rank. All ranks must call it."""
         kept = {"model": self.model.state_dict(), "optimizer": state.optimizer_tensors(self.optimizer, self.model)}
         if self.ema:
             kept["ema"] = self.ema.model.state_dict()

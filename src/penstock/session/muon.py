@@ -51,10 +51,7 @@ class MuonOptimizer(torch.optim.Optimizer):
 
 
 def orthogonal(matrix: torch.Tensor) -> torch.Tensor:
-    """Near U @ V.T of the singular value decomposition U, S, V of a matrix, times sqrt(max(1, rows / columns)).
-
-    The iteration does not converge, but leaves singular values between about 0.7 and 1.2, which is as good.
-    """
+    """Near U @ V.T of the SVD of a matrix, times sqrt(max(1, rows / columns)); singular values become 0.7 to 1.2."""
     a, b, c = _COEFFICIENTS
     rows, columns = matrix.shape
     x = matrix.float().T if rows > columns else matrix.float()

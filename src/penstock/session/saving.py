@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import errno
+import math
 import os
 import threading
 from dataclasses import dataclass, field
@@ -146,6 +147,8 @@ class TrainingState:
             found = msgspec.convert(saved, _Saved)
         except (msgspec.ValidationError, UnicodeEncodeError) as error:  # half of a surrogate pair
             raise manifests.damaged(Path(where) / "state.json", "the state of a training", str(error)) from None
+        if found.best and not (0 < found.best[0] <= step and math.isfinite(found.best[1])):
+            raise manifests.damaged(Path(where) / "state.json", "the state of a training", f"the best {found.best}")
         sample = msgspec.to_builtins(found.sample)
         return cls(step, found.cursor, found.best, found.pending_evaluation, found.left_out, sample)
 
@@ -243,10 +246,7 @@ class Saver:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.store.folder.parent))
 
     def rewind(self, checkpoint: Checkpoint) -> bool:
-        """Make a checkpoint the last one: what was saved after it goes. Whether a best one is left.
-
-        It comes before logs are cut back, so that the last checkpoint never lies behind their end.
-        """
+        """Make a checkpoint the last one, before logs are cut back to it. Whether a best one is left."""
         self.ranks.barrier()  # until all have read it
         if self.ranks.is_main:
             self.store.rewind(checkpoint)

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 
 def shard(model: nn.Module, device: torch.device) -> nn.Module:
-    """Cut the parameters of a model over all ranks, in place: block by block, and then the rest.
-
-    Source: torch.distributed.fsdp.fully_shard (FSDP2). Parameters must be contiguous.
-    """
+    """Cut contiguous parameters over all ranks, in place, block by block (torch.distributed.fsdp.fully_shard)."""
     mesh = init_device_mesh(device.type, (dist.get_world_size(),))
     for block in blocks(model).values():
         fully_shard(block, mesh=mesh)
@@ -70,9 +67,7 @@ def cut_like(tensor: torch.Tensor, model: torch.Tensor) -> torch.Tensor:
 
 @contextlib.contextmanager
 def gathered(model: nn.Module) -> Iterator[None]:
-    """For the length of a block, each rank holds whole weights and computes without the others; all ranks must begin
-    it. Nothing changes where weights are not cut.
-    """
+    """For the length of a block, which all ranks begin, each rank holds whole weights."""
     parts = [module for module in model.modules() if isinstance(module, FSDPModule)]
     for part in parts:
         part.set_reshard_after_forward(False, recurse=False)

@@ -81,6 +81,9 @@ def load_optimizer(
         fits = tensor.shape == parameter.shape and tensor.is_floating_point() == parameter.is_floating_point()
         if fits:
             optimizer.state[parameter][entry] = torch.empty_like(parameter).copy_(cut_like(tensor, parameter))
+        elif entry == "step" and (tensor.numel() != 1 or not tensor.is_floating_point()):
+            expected, found = f"{name} of one float", f"{tensor.dtype} and {tuple(tensor.shape)}"
+            raise manifests.damaged(Path(where) / "optimizer.safetensors", expected, found)
         elif entry in _LIKE_PARAMETER:
             expected = f"{name} of {parameter.dtype} and shape {tuple(parameter.shape)}, as the parameter is"
             found = f"{tensor.dtype} and {tuple(tensor.shape)}"

@@ -11,10 +11,7 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """A set of partitions that can be frozen and read.
-
-    Both methods may be called from many threads at once. A source needs no closing.
-    """
+    """A set of partitions that can be frozen and read, by many threads at once. It needs no closing."""
 
     def snapshot(self) -> Snapshot:
         """What the source holds now. Reading it later gives these records or an error, never others.

@@ -43,9 +43,7 @@ NOWHERE: Final = -1
 
 @dataclass(frozen=True)
 class PrepareMatte(PrepareSegmentation):
-    """A record to `image`, uint8 or uint16 (height, width, channels), and `mask`, int16 (height, width): alpha
-    in 255ths, bilinear as the image is, -1 outside it.
-    """
+    """A record to `image` (height, width, channels), and `mask`, int16: alpha in 255ths, bilinear, -1 outside it."""
 
     mask_dtype = "int16"
 

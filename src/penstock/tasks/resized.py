@@ -65,9 +65,7 @@ def middle(image: torch.Tensor, size: Size, fraction: float) -> torch.Tensor:
 def _weights(
     line: torch.Tensor, first: torch.Tensor, length: torch.Tensor, count: int, shrinks: torch.Tensor
 ) -> torch.Tensor:
-    """What each of `count` pixels takes from each pixel of a line, of which `length` from `first` on are looked at:
-    float32 (count, pixels of the line).
-    """
+    """What each of `count` pixels takes from the pixels of a line, of which `length` from `first` on count: float32."""
     pixel = torch.ones_like(line, dtype=torch.float64).cumsum(0) - 1
     step = length / count
     start = (first + step * torch.arange(count, dtype=torch.float64)).unsqueeze(1)

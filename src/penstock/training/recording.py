@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.assembly.experiment import Experiment
     from penstock.assembly.presets import Resolved
     from penstock.assembly.run_data import RunData
+    from penstock.events import Events
     from penstock.ranks import Ranks
     from penstock.settings import Recipe
 
@@ -55,13 +56,27 @@ def record(
         carried.keep(kind.beside(Path(described.home)), "task", folder.path)
     files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
     begun = {"initial": files.sha256(folder.initial)} if folder.initial else {}
-    folder.write_json("settings.json", {**resolved.as_json(), "code": carried.digests(folder.path), **begun})
+    folder.write_json("settings.json", {**resolved.as_json(), **_digests(folder), **begun})
     launch = ranking.launch()
     launched = {"launch": launch.name} if launch else {}
     folder.write_json("environment.json", {**environment(folder.path), **promised, **launched})
     run_data.write(folder, parts.plan.digest)
     if parts.dataset.manifest:
         files.write_atomically(folder.path / manifest.NAME, manifest.packed_bytes(parts.dataset.manifest))
+
+
+def _digests(folder: RunFolder) -> dict[str, Any]:
+    return {"code": carried.digests(folder.path), "recipe": files.sha256(folder.path / "recipe.toml")}
+
+
+def note_edited(folder: RunFolder, events: Events) -> None:
+    """Say that somebody has edited the recipe of a run, which is used as it is now."""
+    kept = folder.read_json("settings.json") if (folder.path / "settings.json").is_file() else {}
+    now = files.sha256(folder.path / "recipe.toml")
+    if kept.get("recipe", now) != now:
+        events.note("note: recipe.toml was edited since Penstock wrote it, and is used as it is now")
+        folder.event("edited", file="recipe.toml")
+        folder.write_json("settings.json", {**kept, "recipe": now})
 
 
 def record_changes(folder: RunFolder, recipe: Recipe, step: int) -> None:
@@ -76,4 +91,4 @@ def record_changes(folder: RunFolder, recipe: Recipe, step: int) -> None:
         settings = folder.read_json("settings.json", "given")
         with folder.reading("settings.json"):
             given = {**settings["given"], **{key: now for key, (_, now) in changed.items()}}
-        folder.write_json("settings.json", {**settings, "given": given, "code": carried.digests(folder.path)})
+        folder.write_json("settings.json", {**settings, "given": given, **_digests(folder)})

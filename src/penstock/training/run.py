@@ -26,7 +26,7 @@ from penstock.session import Checkpoint, CheckpointStore, Hook, HookList, Learne
 from penstock.settings import Recipe
 from penstock.training.agreement import agreed, begun_by_launch, given_again, named_before
 from penstock.training.compatibility import check_custom
-from penstock.training.recording import new_folder, record, record_changes, title
+from penstock.training.recording import new_folder, note_edited, record, record_changes, title
 from penstock.training.reproducibility import has_norms, isolated, note_changes, note_session, promise
 from penstock.training.resuming import (
     check_checkpoints,
@@ -232,6 +232,7 @@ def _go(run: _Run, model: nn.Module, hooks: Sequence[Hook], checkpoint: str = "l
         if absent := session.attached.absent:
             run.events.note(f"note: {', '.join(absent)} is not attached any more: its state is kept")
         if ranks.is_main:
+            note_edited(folder, run.events)
             record_changes(folder, recipe, session.step)
             if folder.lines("events.jsonl"):
                 now = {**environment(folder.path), **promise(recipe, run.device, ranks)}

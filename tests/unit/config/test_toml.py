@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from penstock.config import apply, dump, load
@@ -91,3 +93,22 @@ def test_no_path_has_the_character_0(key):
     assert message(apply, Recipe(), [f'{key}="a\\u0000b"']) == (
         f"{key}: expected text without the character 0, which no path has, found 'a\\x00b'. Remove it."
     )
+
+
+@pytest.mark.parametrize("key", ["seed", "train.steps", "train.keep"])
+def test_numbers_have_64_bits(tmp_path, key):
+    (tmp_path / "recipe.toml").write_text(f"{key} = 0x{'f' * 6000}\n")
+    for given, where in (
+        (tmp_path / "recipe.toml", str(tmp_path / "recipe.toml")),
+        ([f"{key}=0x{'f' * 6000}"], "the recipe"),
+    ):
+        with pytest.raises(RecipeError) as caught:
+            load(given) if isinstance(given, Path) else apply(Recipe(), given)
+        assert str(caught.value) == (
+            f"{where}: expected numbers of at most 64 bits, found a number of more than 64 bits in {key}. Choose a smaller "
+            "one."
+        )
+    with pytest.raises(
+        RecipeError, match=r"^--set: expected a value as in TOML, found a number of thousands of digits"
+    ):
+        apply(Recipe(), [f"{key}={'9' * 5000}"])

@@ -120,3 +120,32 @@ def test_a_number_of_thousands_of_digits_is_no_id(tmp_path):
 
     assert inspect(tmp_path).labels.classes == ("1" + "0" * 5000, "2")
     assert [id_in(text) for text in ("7", "007", "-1", "x", "", "1" * 5000)] == [7, 7, -1, -1, -1, -1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("codes.txt", "sky\ntree\nroad\n"),
+        ("classes.txt", "0 sky\n1 tree\n2 road\n"),
+        ("classes.txt", "0: sky\n1: tree\n2: road\n"),
+        ("classes.txt", "0\tsky\n1\ttree\n2\troad\n"),
+        ("classes.csv", "id,name\n2,road\n0,sky\n1,tree\n"),
+        ("classes.csv", "name,id\nsky,0\ntree,1\nroad,2\n"),
+        ("train/_classes.csv", "Pixel Value, Class\n0, sky\n1, tree\n2, road\n"),
+        ("classes.yaml", "names:\n  0: sky\n  1: tree\n  2: road\n"),
+        ("classes.yml", "[sky, tree, road]"),
+        ("dataset.json", '{"labels": {"sky": 0, "tree": 1, "road": 2}, "channel_names": {"0": "R"}}'),
+        ("label_num_to_disease_map.json", '{"0": "sky", "1": "tree", "2": "road"}'),
+    ],
+)
+def test_names_are_read_in_every_form(tmp_path, name, text):
+    write(tmp_path / name, text)
+    assert read_classes(tmp_path) == NAMES
+
+
+@pytest.mark.parametrize(
+    "text", ["name,r,g,b\nsky,0,0,0\ntree,1,1,1\n", "file,label\na.jpg,3\nb.jpg,4\n", "1,sky\n2,tree\n"]
+)
+def test_tables_of_something_else_name_no_classes(tmp_path, text):
+    write(tmp_path / "classes.csv", text)
+    assert read_classes(tmp_path) == ()

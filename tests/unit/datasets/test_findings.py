@@ -226,3 +226,15 @@ def test_an_item_without_boxes_is_named_again(tmp_path, read, label):
 
     assert (first, read) == (second, ["a"])
     assert len(first) == 1
+
+
+def test_a_name_that_is_no_utf_8_keeps_no_findings_and_is_named(masks, read):
+    (image,) = (masks / "images/train").iterdir()
+    other = image.with_name("caf\udce9.jpg")
+    image.rename(other)
+    (mask,) = (masks / "masks/train").iterdir()
+    mask.rename(mask.with_name("caf\udce9.png"))
+    aged(masks)
+    assert next(problem.message for problem in inspect(masks).fatal) == (
+        "images/train/caf\\udce9.jpg: expected a file name in UTF-8, found other bytes. Rename the file."
+    )

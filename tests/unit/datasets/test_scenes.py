@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from support.commands import call
 
+import penstock as ps
 from penstock.datasets import scenes
+from penstock.errors import PenstockError
 from penstock.images import decode_image
 
 
@@ -23,3 +26,22 @@ def test_scenes_follow_from_their_seed():
     assert np.array_equal(a.mask, b.mask)
     assert not np.array_equal(a.image, scenes.draw(2, "train", 3, (40, 50)).image)
     assert not np.array_equal(a.image, scenes.draw(1, "val", 3, (40, 50)).image)
+
+
+def test_who_interrupts_waits_for_no_more_scenes(tmp_path, monkeypatch):
+    begun = []
+
+    def write(path, data):
+        begun.append(path)
+        if len(begun) > 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(scenes, "_write", write)
+    with pytest.raises(KeyboardInterrupt):
+        scenes.write_folder(tmp_path, {"train": 500}, (16, 16), seed=0)
+    assert len(begun) < 50
+
+
+def test_more_scenes_than_a_million_are_refused(tmp_path):
+    with pytest.raises(PenstockError, match=r"^train: expected a number from 1 to 1e\+06, found 1000001"):
+        ps.scenes(tmp_path, train=1_000_001)

@@ -53,7 +53,7 @@ class TestLogs:
         assert [line["lr"] for line in lines] == pytest.approx([0.05 * (1 - step / 6) ** 0.9 for step in range(6)])
 
 
-@pytest.mark.parametrize("size", [{"a": 1}, "x", [], None])
+@pytest.mark.parametrize("size", [{"a": 1}, "x", [], None, True])
 def test_a_length_that_is_no_number_is_named(tmp_path, size):
     with pytest.raises(CheckpointError) as caught:
         MetricsLog(tmp_path / "metrics.jsonl", Ranks()).load_state_dict({"bytes": size})

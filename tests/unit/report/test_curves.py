@@ -49,7 +49,7 @@ def test_faint_curves_are_in_no_key_and_show_no_values():
     assert len(polylines(drawn)) == 2
 
 
-@pytest.mark.parametrize("values", [[0.5, 0.5], [0.0, 0.0], [1e-9, 2e-9], [-3.0, 4000.0], [1e12, 3e12]])
+@pytest.mark.parametrize("values", [[0.5, 0.5], [0.0, 0.0], [1e-9, 2e-9], [-3.0, 4000.0], [1e12, 3e12], [0.0, 2e-323]])
 def test_any_values_have_an_axis(values):
     drawn = chart("x", [Curve("a", list(enumerate(values)))])
     ticks = [float(label) for label in labels(drawn, "end")]

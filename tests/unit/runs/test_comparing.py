@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 import shutil
 import statistics
 
@@ -214,3 +216,21 @@ def test_records_that_were_corrected_are_named_although_the_shards_are_gone(tmp_
     assert compare(paths[:2]).cautions[-1] == (
         f"Which records differ is not known: the data of {second} has no manifest."
     )
+
+
+@pytest.mark.parametrize(("first", "second"), [(math.nan, math.nan), (math.inf, -math.inf)])
+def test_scores_that_are_no_numbers_have_no_mean(tmp_path, first, second):
+    runs = two(tmp_path, recipe={"seed": 1})
+    for run, value in zip(runs, (first, second), strict=True):
+        text = (run / "metrics.jsonl").read_text()
+        (run / "metrics.jsonl").write_text(
+            re.sub(r'("mean_iou": )[\d.]+', lambda found, v=value: found[1] + json.dumps(v), text)
+        )
+    assert compare(runs).spreads == ()
+
+
+def test_a_seed_may_be_anything_in_a_damaged_recipe(tmp_path):
+    runs = two(tmp_path)
+    for run in runs:
+        (run / "recipe.toml").write_text("seed = [[]]\n" + (run / "recipe.toml").read_text().replace("seed = 0\n", ""))
+    assert compare(runs).spreads == ()

@@ -201,3 +201,12 @@ class TestStrangers:
         (tmp_path / "a").write_text("abc")
         with pytest.raises(RunError, match="expected at least the -7 bytes that the checkpoint counted, found 3"):
             cut_back(tmp_path / "a", -7)
+
+    def test_no_line_is_cut_in_two(self, tmp_path):
+        (tmp_path / "a").write_text("ab\ncd\n")
+        with pytest.raises(RunError, match="expected at least the 4 bytes that the checkpoint counted, found 6"):
+            cut_back(tmp_path / "a", 4)
+        cut_back(tmp_path / "a", 3)
+        assert (tmp_path / "a").read_text() == "ab\n"
+        cut_back(tmp_path / "a", 0)
+        assert (tmp_path / "a").read_text() == ""

@@ -227,7 +227,7 @@ def test_the_best_is_marked_once_it_is_there(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        {"cursor": []}, {"cursor": {"position": "4", "plan": ""}}, {"best": "abc"}, {"best": [1]}, {"left_out": 5},
+        {"cursor": []}, {"cursor": {"position": "4", "plan": ""}}, {"best": "abc"}, {"best": [1]}, {"best": [99, 0.9]}, {"best": [-2, 0.1]}, {"left_out": 5},
         {"sample": 5}, {"sample": {}}, {"hooks": 5}, {"hooks": {"MetricsLog": [1]}}, {"pending_evaluation": 3},
     ],
     ids=str,

@@ -59,3 +59,18 @@ def test_what_is_written_is_read(tmp_path):
 
     assert found.keys() == tensors.keys()
     assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
+
+
+@pytest.mark.parametrize("steps", [torch.zeros(3), torch.tensor(2), torch.zeros(0)])
+def test_a_counter_of_steps_that_is_none_is_named_before_the_first_step(steps):
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    model(torch.ones(1, 3)).sum().backward()
+    optimizer.step()
+    tensors = state.optimizer_tensors(optimizer, model)
+    with pytest.raises(CheckpointError) as caught:
+        state.load_optimizer(optimizer, model, tensors | {"bias/step": steps}, "last")
+    assert str(caught.value) == (
+        f"last/optimizer.safetensors: expected bias/step of one float, found {steps.dtype} and {tuple(steps.shape)}. The "
+        "checkpoint is damaged: use another one of the run."
+    )

@@ -145,3 +145,18 @@ class TestSamples:
         """What was saved before the first batch, to go back to."""
         folder, _ = train(recipe(packed.folder, steps=2, nonfinite="rewind"), tmp_path, hooks=[Stop(1)])
         assert resume(folder.path, checkpoint="step-00000000")[1].status == "finished"
+
+
+def test_a_recipe_that_was_edited_is_used_and_named_once(packed, tmp_path):
+    folder, _ = train(recipe(packed.folder, steps=2), tmp_path)
+    path = folder.path / "recipe.toml"
+    text = path.read_text()
+    path.write_text(text.replace("lr = 0.05", "lr = 0.04"))
+    said = []
+    for steps in (3, 4):
+        resume(folder.path, [f"train.steps={steps}"], on_event=lambda event: said.append(event.message))
+    note = "note: recipe.toml was edited since Penstock wrote it, and is used as it is now"
+
+    assert text != path.read_text()
+    assert said.count(note) == 1
+    assert [event["file"] for event in folder.lines("events.jsonl") if event["event"] == "edited"] == ["recipe.toml"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import sides
+from penstock.datasets.layouts.evidence import are_masks
 from penstock.datasets.layouts.masks import IMAGES, MASKS, outside
 from penstock.kinds.items import Item, Labels, Problem, named
 from penstock.progress import counted
@@ -28,9 +29,11 @@ _NO_CLASS: Final = re.compile(
 _COPY: Final = re.compile(r"(.+?)( - copy| copy)?( ?\(\d+\)|(?<=copy) \d+)?", re.IGNORECASE)
 """As Windows and macOS call what is copied beside itself."""
 _DATE: Final = re.compile(r"((19|20)\d\d[-_. ]?\d\d[-_. ]?\d\d|\d\d[-_. ]\d\d[-_. ](19|20)\d\d)(?!\d)")
+MASKS_INSIDE: Final = "masks in classes"
 DOUBTS: Final = frozenset(
     {
         sides.KIND,
+        MASKS_INSIDE,
         "data sets as classes",
         "splits as classes",
         "splits in classes",
@@ -164,7 +167,28 @@ def _doubts(folder: Path, root: Path, depth: int) -> Iterator[Problem]:
     if named_for and ("" not in named_for or {"train", "test"} <= named_for or {"train", "val"} <= named_for):
         yield _splits(folder, folders)
     yield from sides.problems(folder, folders)
+    yield from _masks_inside(folder, folders)
     yield from _no_classes(folder, folders)
+
+
+def _masks_inside(folder: Path, folders: Sequence[Path]) -> Iterator[Problem]:
+    """Images of the folders of classes that have the names of others there, and look like their masks."""
+    named_so: dict[tuple[Path, str], list[Path]] = {}
+    for top in folders:
+        for path in filter(listing.is_image, listing.files(top)):
+            named_so.setdefault((top, path.stem), []).append(path)
+    pairs = [sorted(each, key=_is_png) for each in named_so.values() if len(each) == _PAIR]
+    if 4 * len(pairs) >= len(named_so) and are_masks([mask for _, mask in pairs], [image for image, _ in pairs]):
+        image, mask = (named(path, folder) for path in pairs[0])
+        message = (
+            f"{mask}: expected an image of a class, found what looks like the mask of {image}. Pack the masks with "
+            "--task segmentation from folders images/ and masks/, or move them away."
+        )
+        yield Problem(MASKS_INSIDE, mask, message, whole=True)
+
+
+def _is_png(path: Path) -> tuple[int, bool]:
+    return len(path.parts), path.suffix.lower() == ".png"
 
 
 def _no_classes(folder: Path, folders: Sequence[Path]) -> Iterator[Problem]:
@@ -214,15 +238,17 @@ def _inner_classes(folder: Path, folders: Sequence[Path]) -> Iterator[Problem]:
     inner = same or sorted(
         {path.parent.name for each in outer for path in listing.files(each) if listing.is_image(path)}
     )
-    if not outer or len(inner) < _PAIR:
+    if len(outer) < _PAIR or len(inner) < _PAIR:
         return
     names = _first([named(path, folder) for path in outer])
     what = "folders of the same names" if same else "folders"
+    splits = [path.name for path in outer if listing.role_of(path.name)[1]]
+    above = "(?P<split>train|val|test)[^/]*/(.+/)?" if len(splits) > 1 else ""
     message = (
         f"{names}: they are taken for classes, but hold {what}: {_first(inner)}. If those are the classes, "
-        "use --pattern '(?P<label>[^/]+)/[^/]+$'."
+        f"use --pattern '{above}(?P<label>[^/]+)/[^/]+$'."
     )
-    yield Problem("folders of classes", named(outer[0], folder), message, fatal=False, whole=True)
+    yield Problem("folders of classes", named(outer[0], folder), message, fatal=bool(above), whole=True)
 
 
 def _first(names: Sequence[str]) -> str:

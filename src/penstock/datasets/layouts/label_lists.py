@@ -28,7 +28,9 @@ def find(folder: Path, places: Iterable[Path]) -> dict[Path, dict[int, Row]]:
     names of classes: those of the folder's file of classes, counted from 0 or from 1, or else those of the folders
     that hold the images, where each holds the images of one number.
     """
-    paths = [path for place in places for path in listing.plain(place, "*.txt", "*.lst")]
+    paths = [
+        path for place in places for path in listing.plain(place, "*.txt", "*.lst") if "partition" not in path.stem
+    ]
     images = Images(folder)
     found = {path: rows for path in paths if (rows := _rows(path, images))}
     names = _names(folder, [row for rows in found.values() for row in rows.values()])

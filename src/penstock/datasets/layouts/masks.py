@@ -19,7 +19,7 @@ from penstock.errors import DatasetError
 from penstock.kinds.items import FilePart, Item, Labels, Problem, named, unlabelled_split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from penstock.datasets.layouts.roles import Roles
 
@@ -28,7 +28,7 @@ ALPHAS: Final = ("alphas", "alpha", "mattes", "matte")
 MASKS: Final = ("masks", "mask", "labels", "label", "annotations", "SegmentationClass", "gt", "semantic")
 _DECATHLON_IMAGES: Final = ("imagesTr", "imagesTs")
 _VOC: Final = ("SegmentationObject", "SegmentationClassAug")
-_DECATHLON_LABELS: Final = ("labelsTr", "labelsTs")
+_DECATHLONLABELS: Final = ("labelsTr", "labelsTs")
 _PAIR: Final = 2
 
 
@@ -43,7 +43,7 @@ def _holds_masks(folder: Path) -> bool:
         return (folder.parent / folder.name.removesuffix("annot")).is_dir()
     if folder.name in {"gtFine", "gtCoarse"}:  # of Cityscapes
         return (folder.parent / "leftImg8bit").is_dir()
-    named = folder.name.lower() in {name.lower() for name in (*MASKS, *ALPHAS, *_VOC, *_DECATHLON_LABELS)}
+    named = folder.name.lower() in {name.lower() for name in (*MASKS, *ALPHAS, *_VOC, *_DECATHLONLABELS)}
     return named and listing.subfolder(folder.parent, (*IMAGES, *_DECATHLON_IMAGES)) is not None
 
 
@@ -51,16 +51,28 @@ def recognise(folder: Path) -> Layout | None:
     """The layout by the names of the folders, else by what lies in them; None where neither shows images with masks."""
     images, masks = listing.subfolder(folder, IMAGES), listing.subfolder(folder, MASKS)
     if images and masks and _hold_pairs(images, masks):
-        return _by_kind(folder, images, masks)
+        return _with_rivals(_by_kind(folder, images, masks), [(images, masks)])
     every = {split: _named_pair(path) for split, path in listing.splits(folder).items()}
     pairs = {split: pair for split, pair in every.items() if pair[0]}
     if any(masks for _, masks in pairs.values()):
-        return _by_split(folder, pairs)
+        return _with_rivals(_by_split(folder, pairs), pairs.values())
     if found := roles.find(folder, [name.lower() for name in MASKS]):
         return _by_evidence(folder, found)
     if images:
         return _by_kind(folder, images, masks)
     return _by_split(folder, pairs) if pairs else None
+
+
+def _with_rivals(found: Layout, pairs: Iterable[tuple[Path | None, Path | None]]) -> Layout:
+    """The layout with a problem where a folder whose name says labels fits too: a mask may be of a field of view."""
+    for images, masks in pairs:
+        if not (images and masks):
+            continue
+        named_so = (path for path in listing.folders(masks.parent) if roles.LABELS.search(path.name))
+        if rival := next((path for path in named_so if path != masks and _hold_pairs(images, path)), None):
+            problems = _several(images.name, (), rival.name, (masks.name,))
+            return replace(found, problems=(*found.problems, *problems))
+    return found
 
 
 def _named_pair(path: Path) -> tuple[Path | None, Path | None]:
@@ -84,33 +96,39 @@ def _by_evidence(folder: Path, found: Roles) -> Layout:
     kept = [pair for pair in found.pairs if pair.masks is not None]
     notes = [unlabelled_split(folder, pair.images, folder) for pair in dropped]
     layout = paired(folder, kept, "image and mask folders", (about,), labels_of(folder), notes)
-    return replace(layout, problems=(*layout.problems, *_several(found), *_elsewhere(folder, found)))
+    several = _several(found.images, found.other_images, found.masks, found.other_masks)
+    return replace(layout, problems=(*layout.problems, *several, *_elsewhere(folder, found)))
 
 
 def _elsewhere(folder: Path, found: Roles) -> Iterator[Problem]:
-    """Notes of the images that lie in no folder of images or masks."""
+    """Problems of images in no folder of images or masks: fatal only where they are in pairs of other names."""
     names = {found.images, found.masks, *found.other_images, *found.other_masks}
     roots = [path for pair in found.pairs for path in (pair.images, pair.masks) if path]
-    for path in filter(listing.is_image, listing.files(folder)):
-        inside = path.relative_to(folder).parts[:-1]
-        if names.isdisjoint(inside) and not any(path.is_relative_to(root) for root in roots):
-            name = named(path, folder)
-            message = (
-                f"{name}: it lies beside {found.images}/ and {found.masks}/, and in neither of them. It is left out."
-            )
-            yield Problem("image in no pair", name, message, fatal=False)
+    files = [path for path in listing.files(folder) if listing.is_image(path)]
+    outside = [path for path in files if names.isdisjoint(path.relative_to(folder).parts[:-1])]
+    left = [path for path in outside if not any(path.is_relative_to(root) for root in roots)]
+    paired_too = {parent for parent in {path.parent.parent for path in left} if all(_named_pair(parent))}
+    for path in left:
+        name, is_pair = named(path, folder), path.parent.parent in paired_too
+        ways = (
+            f"Call both kinds of folders {found.images}/ and {found.masks}/, or move it away"
+            if is_pair
+            else "It is left out"
+        )
+        message = f"{name}: it lies beside {found.images}/ and {found.masks}/, and in neither of them. {ways}."
+        yield Problem("image in no pair", name, message, fatal=is_pair)
 
 
-def _several(found: Roles) -> Iterator[Problem]:
+def _several(image: str, other_images: tuple[str, ...], mask: str, other_masks: tuple[str, ...]) -> Iterator[Problem]:
     """The problem of folders that fit as well as the ones that were taken."""
-    images, masks = (found.images, *found.other_images), (found.masks, *found.other_masks)
+    images, masks = (image, *other_images), (mask, *other_masks)
     if len(images) + len(masks) > _PAIR:
         message = (
             f"{', '.join(f'{name}/' for name in images)}: expected one folder of images and one of their masks, found "
             f"that {', '.join(f'{name}/' for name in masks)} fit. Choose both, for example with --images "
             f"{shlex.quote(images[0])} --masks {shlex.quote(masks[0])}."
         )
-        yield Problem("several folders of masks", found.masks, message, whole=True)
+        yield Problem("several folders of masks", mask, message, whole=True)
 
 
 def given(folder: Path, images: str, masks: str) -> Layout:

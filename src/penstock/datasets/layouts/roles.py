@@ -4,6 +4,7 @@ masks. What the folders are called decides nothing, but for the split that a nam
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _DEEPEST: Final = 4  # folders that are looked into
 _MOSTLY: Final = 0.3  # of the files of a folder are masks of others in it
+LABELS: Final = re.compile(r"manual|truth|annot|label|expert|\bgt", re.IGNORECASE)
 _MAX_ROLES: Final = 12  # folders of different names beside each other; of more the names are classes or cases
 
 
@@ -85,13 +87,16 @@ def find(folder: Path, preferred: Sequence[str]) -> Roles | None:
     equal = [(depth, fit) for depth, fit in found if fit.matched == most]
     level, best = min(equal, key=lambda each: (each[1].masks not in preferred, each[1].masks, each[1].images))
     again = [fit for depth, fit in equal if depth == level and fit is not best]
-    parts, named = every[level], best.masks in preferred
+    parts = every[level]
+    others = [_called(parts[fit.masks]) for fit in again if fit.images == best.images]
+    if best.masks in preferred:  # a mask may also be that of a field of view
+        others = [name for name in others if LABELS.search(name)]
     return Roles(
         tuple(_pairs(parts, best)),
         _called(parts[best.images]),
         _called(parts[best.masks]),
         tuple(_called(parts[fit.images]) for fit in again if fit.masks == best.masks),
-        () if named else tuple(_called(parts[fit.masks]) for fit in again if fit.images == best.images),
+        tuple(others),
     )
 
 

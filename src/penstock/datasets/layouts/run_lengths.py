@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Row = Mapping[str, str]
 
 _RUNS: Final = re.compile(r"\d{1,18} \d{1,18}( \d{1,18} \d{1,18})*")
-_CALLED: Final = re.compile(r"encoded|rle|pixels|segmentation|annotation", re.IGNORECASE)
+_CALLED: Final = re.compile(r"encod|rle|pixels|segmentation|annotation", re.IGNORECASE)
 _NOTHING: Final = frozenset({"", "-1", "1 0", "none"})
 _CLASS: Final = ("classid", "class_id", "class", "label", "category", "cell_type", "target")
 _JOINED: Final = re.compile(r"(?P<image>.+)_(?P<label>[^_]+)")  # ImageId_ClassId
@@ -213,6 +213,13 @@ def _pixels(runs: _Runs, size: tuple[int, int], *, by_column: bool) -> Bits:
             expected=f"pairs of a start, from 1, and a length, in an image of {height} x {width}",
             found=runs.text[:80],
             remedy="Fix the row, or remove it",
+        )
+    if (numbers[1:, 0] < numbers[:-1].sum(axis=1)).any():
+        raise DatasetError(
+            runs.where,
+            expected="starts that grow, each counted from the first pixel, and runs that do not overlap",
+            found=runs.text[:80],
+            remedy="If starts are counted from the end of the run before, add them up first",
         )
     flat = np.zeros(height * width, np.bool_)
     for start, length in numbers.tolist():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.int64]
 
 _MAX: Final = 32  # classes or raters
-_SHORT: Final = 2  # letters of what is no name of a class
+_NO_NAME: Final = re.compile(r".?|.?\d+|\d+.?")
 _MOSTLY: Final = 0.9  # of the images have a mask of the class or rater
 _BINARY: Final = 2  # values
 _SAMPLED: Final = 32  # images whose masks are compared
@@ -59,7 +59,7 @@ def read(layout: Layout, rows: Sequence[Row]) -> Layout:
     if classes := _classes_of_objects(counts):
         return _objects(layout, rows, classes)
     usual = sorted(end for end, count in counts.items() if count >= _MOSTLY * len(masked))
-    numbered = all(len(end.strip(_SIGNS)) <= _SHORT or end.strip(_SIGNS).isdigit() for end in usual)
+    numbered = all(_NO_NAME.fullmatch(end.strip(_SIGNS)) for end in usual)
     absent = len(usual) < len(counts)
     if absent and _are_names(counts):
         usual, numbered, absent = sorted(counts), False, False
@@ -74,14 +74,14 @@ def _classes_of_objects(ends: Iterable[str]) -> dict[str, str]:
     """The two or more classes of endings such as cat_1, dog_1, dog_2, one of them with several numbers; or none."""
     found = {end: match[1].strip(_SIGNS) for end in ends if (match := _NUMBERED.fullmatch(end.strip(_SIGNS)))}
     counts = Counter(found.values())
-    named = all(len(name) > _SHORT for name in counts) and len(counts) > 1 and max(counts.values()) > 1
+    named = len(counts) > 1 and max(counts.values()) > 1 and not any(map(_NO_NAME.fullmatch, counts))
     return found if named and len(found) == len({*ends}) else {}
 
 
 def _are_names(counts: Counter[str]) -> bool:
     """Whether endings are classes that some images lack, not numbers: words, each of several images."""
     words = [end.strip(_SIGNS) for end in counts]
-    return all(len(word) > _SHORT and not word[-1].isdigit() for word in words) and min(counts.values()) > 1
+    return not any(_NO_NAME.fullmatch(word) or word[-1].isdigit() for word in words) and min(counts.values()) > 1
 
 
 def _by_class(layout: Layout, rows: Sequence[Row], ends: Sequence[str]) -> Layout:
@@ -103,10 +103,10 @@ def _by_class(layout: Layout, rows: Sequence[Row], ends: Sequence[str]) -> Layou
 
 
 def _ids_of(parts: Sequence[tuple[int, Path]]) -> bytes:
-    """The masks of several classes as one; of classes that overlap the last one is taken."""
-    masks = [_binary(path) for _, path in parts]
-    ids = np.zeros(masks[0].shape, np.uint8)
-    for (number, path), mask in zip(parts, masks, strict=True):
+    """The masks of several classes as one, in which smaller ones lie on larger ones."""
+    masks = [(_binary(path), number, path) for number, path in parts]
+    ids = np.zeros(masks[0][0].shape, np.uint8)
+    for mask, number, path in sorted(masks, key=lambda each: -int(each[0].sum())):
         check_size(path, mask.shape, ids.shape)
         ids[mask] = number
     return codecs.plain_mask(ids)
@@ -150,7 +150,7 @@ def _overlaps(rows: Sequence[Row]) -> list[Problem]:
     name = overlapping[0].item.name
     message = (
         f"{name}: masks of classes overlap in {len(overlapping)} of the first {counted(len(sampled), 'image')}. There "
-        "the last class counts, in the order of their names."
+        "the smaller mask counts."
     )
     return [Problem("classes overlap", name, message, fatal=False, whole=True)]
 

@@ -9,12 +9,15 @@ from penstock.datasets import listing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     Row = Mapping[str, str]
 
 SPLIT: Final = "split"
 _FLAG: Final = re.compile(
-    r"(?:is|in)[-_ ]?(train|training|val|valid|validation|test|testing)|(training|validation|testing)", re.IGNORECASE
+    r"(?:is|in)[-_ ]?(train|training|val|valid|validation|test|testing)(?:[-_ ](?:img|image|set))?"
+    r"|(training|validation|testing)",
+    re.IGNORECASE,
 )
 """Not `train` alone, which may be a class, nor `valid`."""
 _YES: Final = frozenset({"1", "1.0", "true", "yes", "t", "y"})
@@ -22,6 +25,9 @@ _NO: Final = frozenset({"0", "0.0", "false", "no", "f", "n"})
 _OTHER: Final = {"train": "val", "val": "train", "test": "train"}
 """Where the images are that are not in the split that a column is named for."""
 _SEVERAL: Final = 2
+_PARTITION: Final = "partition"
+_NUMBERS: Final = {"0": "train", "1": "val", "2": "test"}
+"""Splits in a column that is called `partition`, as in CelebA (Liu et al. 2015)."""
 
 
 def with_splits(rows: dict[int, Row], header: Sequence[str], chosen: str) -> tuple[dict[int, Row], str]:
@@ -44,7 +50,18 @@ def _meant(column: str, cells: set[str]) -> dict[str, str]:
     if (flag := _FLAG.fullmatch(column)) and {cell.lower() for cell in cells} <= _YES | _NO:
         split = listing.split_of(flag[1] or flag[2])
         return {cell: split if cell.lower() in _YES else _OTHER[split] for cell in cells}
+    if column.lower() == _PARTITION and cells <= _NUMBERS.keys():
+        return _NUMBERS
     if len(cells) > len(listing.SPLITS) + _SEVERAL:
         return {}
     named = {cell: split for cell in cells if "." not in cell and (split := listing.role_of(cell)[1])}
     return named if len(named) == len(cells) and len(set(named.values())) >= _SEVERAL else {}
+
+
+def read_partition(path: Path) -> tuple[dict[int, Row], list[str]]:
+    """The rows of a text file of lines `IMAGE NUMBER`, as CelebA's list_eval_partition.txt has them, as of a table."""
+    lines = (line.split() for line in listing.text_of(path).splitlines())
+    rows: dict[int, Row] = {
+        n: {"image": words[0], _PARTITION: words[1]} for n, words in enumerate(lines, 1) if len(words) == _SEVERAL
+    }
+    return rows, ["image", _PARTITION]

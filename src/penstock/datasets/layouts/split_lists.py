@@ -4,12 +4,16 @@ the two tables of CUB-200 (Wah et al. 2011) and NABirds.
 
 from __future__ import annotations
 
+import contextlib
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
+from penstock.datasets.layouts.csv_files import read_rows
 from penstock.datasets.layouts.lookup import plain
+from penstock.datasets.layouts.split_columns import SPLIT, read_partition, with_splits
 from penstock.errors import DatasetError
 from penstock.kinds.items import Item, Problem, named, unlabelled_split
 
@@ -18,7 +22,9 @@ if TYPE_CHECKING:
 
     from penstock.datasets.layout import Layout
 
-_FOLDERS: Final = ("", "imagesets", "splits", "split", "lists", "sets", "meta", "segmentation", "main", "layout")
+_FOLDERS: Final = (
+    "", "imagesets", "splits", "split", "lists", "list", "data", "sets", "meta", "segmentation", "main", "layout"
+)  # fmt: skip
 _ENDS: Final = frozenset({".txt", ".lst", ".csv", ".tsv", ".list"})
 _DEEPEST: Final = 3  # folders
 _LARGEST: Final = 64 << 20  # bytes
@@ -46,6 +52,9 @@ def divide(folder: Path, found: Layout) -> Layout:
     parts = {split: (path, lists[path]) for split, path in _chosen([*lists]).items()}
     if len(parts) < _SEVERAL:
         parts = _numbered(folder)
+    if len(parts) < _SEVERAL:
+        names = names or _names(folder, found.items)
+        parts = _of_one_file(folder, names) or _with_the_rest(paths, names)
     if len(parts) < _SEVERAL:
         return found
     names = names or _names(folder, found.items)
@@ -77,6 +86,7 @@ def _by_folders(folder: Path, found: Layout) -> Layout | None:
     for item in found.items:
         parts = named(item.image, folder).split("/")[:-1]
         splits = {split for part in parts if (split := listing.split_of(part))}
+        splits = splits or {split for part in parts if (split := listing.role_of(part)[1])}
         if len(splits) != 1:
             return None
         items.append(replace(item, split=splits.pop()))
@@ -102,7 +112,8 @@ def _chosen(paths: Sequence[Path]) -> dict[str, Path]:
     for path in paths:
         found.setdefault(_split_of(path), []).append(path)
     plainly = {split: [path for path in each if listing.split_of(path.stem)] or each for split, each in found.items()}
-    return {split: each[0] for split, each in plainly.items() if len(each) == 1}
+    exact = {split: [path for path in each if path.stem.lower() == split] or each for split, each in plainly.items()}
+    return {split: each[0] for split, each in exact.items() if len(each) == 1}
 
 
 def _numbered(folder: Path) -> dict[str, tuple[Path, list[tuple[int, str]]]]:
@@ -119,6 +130,50 @@ def _numbered(folder: Path) -> dict[str, tuple[Path, list[tuple[int, str]]]]:
             raise DatasetError(f"{sides}, line {number}", expected=expected, found=line[:80], remedy="Fix the line")
         found.setdefault(_SIDES[side], (sides, []))[1].append((number, paths[image].strip()))
     return found
+
+
+def _of_one_file(folder: Path, names: Mapping[str, int]) -> dict[str, tuple[Path, list[tuple[int, str]]]]:
+    """The lines by split of a table with a column of images and one of splits, or of a JSON file of lists by split."""
+    for path in listing.plain(folder, "*.csv", "*.tsv", "*partition*.txt", "*split*.json"):
+        lines = [*(_in_json(path) if path.suffix == ".json" else _in_table(path, names))]
+        known = sum(_find(word, names) is not None for _, _, word in lines)
+        if known > _MOSTLY * len(lines):
+            found: dict[str, tuple[Path, list[tuple[int, str]]]] = {}
+            for split, number, word in lines:
+                found.setdefault(split, (path, []))[1].append((number, word))
+            return found
+    return {}
+
+
+def _in_json(path: Path) -> Iterator[tuple[str, int, str]]:
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        tree = json.loads(path.read_bytes()) if path.stat().st_size <= _LARGEST else {}
+        if isinstance(tree, dict) and all(listing.split_of(key) and isinstance(tree[key], list) for key in tree):
+            words = [(listing.split_of(key), word) for key, words in tree.items() for word in words]
+            yield from ((split, number, str(word)) for number, (split, word) in enumerate(words, 1))
+
+
+def _in_table(path: Path, names: Mapping[str, int]) -> Iterator[tuple[str, int, str]]:
+    try:
+        rows, header = read_partition(path) if path.suffix == ".txt" else read_rows(path)
+    except DatasetError:
+        return
+    rows, column = with_splits(rows, header, "")
+    cells = {name: [row.get(name.lower(), "") for row in rows.values()] for name in header if name != column}
+    images = {name: sum(_find(cell, names) is not None for cell in each) for name, each in cells.items()}
+    best = max(images, key=lambda name: images[name], default="")
+    if column and best:
+        yield from ((row[SPLIT], number, row.get(best.lower(), "")) for number, row in rows.items() if row[SPLIT])
+
+
+def _with_the_rest(paths: Sequence[Path], names: Mapping[str, int]) -> dict[str, tuple[Path, list[tuple[int, str]]]]:
+    """The only list, of val or test, as fastai's `valid.txt` is; what it does not name is train."""
+    if len(paths) != 1 or _split_of(paths[0]) == "train" or not (lines := _lines(paths[0], names)):
+        return {}
+    own = {_find(word, names) for _, word in lines}
+    longest = {number: name for name, number in sorted(names.items(), key=lambda each: len(each[0])) if number >= 0}
+    rest = [(0, name) for number, name in longest.items() if number not in own]
+    return {_split_of(paths[0]): (paths[0], lines), "train": (paths[0], rest)}
 
 
 def _split_of(path: Path) -> str:

@@ -37,13 +37,25 @@ _FILE: Final = (
     "file", "filename", "file_name", "image", "image_path", "path", "filepath", "file_path", "image_name", "img",
     "image_id", "imageid", "id_code", "id",
 )  # fmt: skip
-_LABEL: Final = ("label", "class", "category", "class_name", "target", "diagnosis", "breed", "species", "labelname")
+_LABEL: Final = (
+    "label",
+    "class",
+    "category",
+    "class_name",
+    "classname",
+    "target",
+    "diagnosis",
+    "breed",
+    "species",
+    "labelname",
+)
 _SPLIT: Final = ("split", "set", "subset")
 _GROUP: Final = (
     "group", "patient", "patient_id", "patientid", "subject", "subject_id", "case", "case_id", "study_id", "video",
     "video_id", "clip", "sequence",
 )  # fmt: skip
 _OBJECT: Final = "object"
+_FRACTION: Final = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 _NOTHING: Final = frozenset({"0", "none", "no finding", "normal", "background", "negative", "nothing", "empty"})
 _SHOWN: Final = 5  # numbers of lines in a sentence
 
@@ -96,7 +108,7 @@ def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) ->
     layout = layouts[0] if len(layouts) == 1 else _joined(layouts)
     more = [_second(folder, other.path, tables[0].path) for other in others] or _unnamed(folder, kept, layout)
     named_by = classes if not class_lists.read_classes(folder) else ()
-    fractions = [name for name in named_by if _is_fraction(name)]
+    fractions = [name for name in named_by if _FRACTION.fullmatch(name) and float(name) % 1]
     wrong += [_measured(kept[0].path, folder, fractions)] if fractions else []
     return replace(layout, problems=(*layout.problems, *wrong, *more))
 
@@ -131,7 +143,9 @@ def _read(folder: Path, path: Path, fields: Mapping[str, str]) -> tuple[_Table |
     if not _first(_LABEL, columns):
         return None, wrong
     check_columns(path, columns)
-    if edges := table_boxes.columns_of_boxes(columns):
+    edges = table_boxes.columns_of_boxes(columns)
+    wrong += [] if edges else table_boxes.unread_boxes(place, rows, columns)
+    if edges:
         rows = {line: _without_objects(row, _first(_LABEL, columns), edges) for line, row in rows.items()}
     rows = _with_names(rows, _first(_LABEL, columns), class_lists.read_classes(folder))
     return _Table(path, rows, columns, called, column if column.lower() not in _SPLIT else ""), wrong
@@ -161,14 +175,6 @@ def _of_splits(folder: Path, tables: list[_Table]) -> list[_Table]:
     named_for = [table for table in tables if _split(table.path, folder)]
     several = len({_split(table.path, folder) for table in named_for}) > 1
     return named_for if several else tables
-
-
-def _is_fraction(text: str) -> bool:
-    """Whether a text is a number that is not whole."""
-    try:
-        return not float(text).is_integer()
-    except (ValueError, OverflowError):
-        return False
 
 
 def _measured(table: Path, folder: Path, names: Sequence[str]) -> Problem:
@@ -266,7 +272,7 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
     objects: dict[tuple[str, Path], list[int]] = {}
     for number, row in lines.items():
         if image := places[row[file]]:
-            if split in columns and not row.get(split):
+            if split and not row.get(split):
                 problems.append(
                     _without_split(f"{path.relative_to(folder).as_posix()}, line {number}", splits or split)
                 )
@@ -292,7 +298,7 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
     problems += table_boxes.mixed(folder, path, edges[0], read) if read and read.mixed else []
     reasons = (
         f"{path.name} with columns {', '.join(called)}"
-        + _unread(columns, called, {file, label, split, *edges, of_group, splits.lower()}),
+        + _unread(columns, called, {file, label, *_SPLIT, *edges, of_group, splits.lower()}),
         *_read_as(file, label, columns, called),
         *([f"the splits are those of column {splits}"] if splits else []),
         *([read.how] if read else []),

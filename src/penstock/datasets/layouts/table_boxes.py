@@ -21,17 +21,23 @@ if TYPE_CHECKING:
 _CORNERS: Final = (
     ("xmin", "ymin", "xmax", "ymax"), ("x_min", "y_min", "x_max", "y_max"), ("x1", "y1", "x2", "y2"),
     ("x0", "y0", "x1", "y1"), ("left", "top", "right", "bottom"), ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2"),
-    ("bbox_xmin", "bbox_ymin", "bbox_xmax", "bbox_ymax"),
+    ("bbox_xmin", "bbox_ymin", "bbox_xmax", "bbox_ymax"), ("start_x", "start_y", "end_x", "end_y"),
+    ("tl_x", "tl_y", "br_x", "br_y"), ("x", "y", "x2", "y2"),
 )  # fmt: skip
-_SIZES: Final = (
-    ("x", "y", "width", "height"), ("x", "y", "w", "h"), ("left", "top", "width", "height"),
-    ("bbox_x", "bbox_y", "bbox_w", "bbox_h"), ("bbox_x", "bbox_y", "bbox_width", "bbox_height"),
-)  # fmt: skip
+_SIDES: Final = (("width", "height"), ("w", "h"), ("bbox_w", "bbox_h"), ("bbox_width", "bbox_height"))
+_SIZES: Final = tuple(
+    (*names[:2], *sides) for names in (("x", "y"), ("bbox_x", "bbox_y"), *_CORNERS) for sides in _SIDES
+)
 _MIDDLES: Final = tuple(
     (x, y, *sides)
     for x, y in (("cx", "cy"), ("xc", "yc"), ("x_center", "y_center"), ("center_x", "center_y"), ("xcenter", "ycenter"))
-    for sides in (("w", "h"), ("width", "height"))
+    for sides in _SIDES
 )
+_GEOMETRY: Final = re.compile(
+    r"(.*[_ ])?([xywh]\d?|[xy][_ ]?(min|max|center|start|end|left|right|top|bottom)|left|right|top|bottom|width|height)"
+    r"([_ ].*)?"
+)
+_FOUR: Final = 4  # numbers of a box
 _ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
 MIXED: Final = "boxes of either kind"
 _SLIGHTLY: Final = 0.1  # beyond 1 by rounding, or by an object at the image's edge
@@ -52,6 +58,25 @@ def columns_of_boxes(columns: list[str]) -> tuple[str, ...]:
     """Those that hold boxes."""
     four = next((names for names in (*_CORNERS, *_SIZES, *_MIDDLES) if set(names) <= set(columns)), ())
     return four or tuple(name for name in _ONE if name in columns)[:1]
+
+
+def unread_boxes(place: str, rows: Mapping[int, Row], columns: list[str]) -> list[Problem]:
+    """The problem of columns that are called as those of boxes, and hold numbers, but are not read."""
+    called = [name for name in columns if _GEOMETRY.fullmatch(name)]
+    numbers = [name for name in called if all(_is_number(row.get(name, "")) for row in rows.values())]
+    if len(numbers) < _FOUR:
+        return []
+    edges = " ".join(f"--field {edge}=COLUMN" for edge in _CORNERS[0])
+    message = (
+        f"{place}: expected columns of boxes with known names, found {', '.join(numbers)}. Rename them to "
+        f"{', '.join(_CORNERS[0])} or x, y, width, height, or name the corners with {edges}. If they are no boxes, "
+        "rename or remove them."
+    )
+    return [Problem("columns that may be boxes", place, message, whole=True)]
+
+
+def _is_number(cell: str) -> bool:
+    return re.fullmatch(r"-?\d*\.?\d*", cell) is not None
 
 
 def read_edges(lines: Mapping[int, Row], names: tuple[str, ...]) -> Edges | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from penstock.datasets.layouts.columns import image_column
 from penstock.datasets.layouts.csv_files import readable
 from penstock.datasets.layouts.lookup import Images
+from penstock.datasets.layouts.split_columns import with_splits
 from penstock.errors import DatasetError
 from penstock.kinds.items import Problem, named
 
@@ -88,7 +89,8 @@ def _tables(folder: Path) -> Iterator[_Table]:
     images = Images(folder)
     for path, rows, header in readable(folder, "*.csv", "*.tsv"):
         if len(header) > 1 and (column := image_column(rows, header, images)):
-            likely = _likely_class(rows, [name for name in header if name != column])
+            splits = with_splits(rows, header, "")[1]
+            likely = _likely_class(rows, [name for name in header if name not in {column, splits}] or header)
             yield _Table(path, rows, images, column, header, likely, any(images.find(cell) for cell in header if cell))
 
 

@@ -125,6 +125,8 @@ def _lists(folder: Path, kind: str) -> dict[str, list[str]]:
     """Names by split; the lists of single classes are left out."""
     root = folder / "ImageSets" / kind
     paths = {split: root / f"{split}.txt" for split in _SPLITS}
+    if not paths["train"].is_file() and not paths["val"].is_file():  # as VOC 2007 is given out
+        paths["train"] = root / "trainval.txt"
     return {split: _names(path, folder / "JPEGImages") for split, path in paths.items() if path.is_file()}
 
 

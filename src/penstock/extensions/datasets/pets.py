@@ -20,10 +20,7 @@ _WORDS: Final = 4  # of a line: name, breed, species, breed within the species
 
 
 def recognise(folder: Path) -> Layout | None:
-    """`images/` and `annotations/` with `trainval.txt` and `trimaps/`; None where there are no such files.
-
-    Breeds are read by default. The masks and the boxes of the same images are for other tasks.
-    """
+    """`images/` and `annotations/` with `trainval.txt` and `trimaps/`, by breed, masks or boxes; None without these."""
     annotations = folder / "annotations"
     if not (annotations / _LISTS["train"]).is_file() or not (annotations / "trimaps").is_dir():
         return None

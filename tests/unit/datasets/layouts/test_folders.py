@@ -10,6 +10,7 @@ from PIL import Image, ImageFilter
 from support import miniatures
 from support.commands import call
 from support.layouts import notes, outside, words
+from support.miniatures import gray, make_image, write
 
 from penstock.cli import main
 from penstock.datasets import LayoutOptions, inspect, scenes
@@ -437,3 +438,36 @@ def test_a_val_split_of_other_classes_is_refused(tmp_path):
         f"{tmp_path}: expected the classes of train in val, found cat, dog in train and Hund, Katze in val. Name them alike."
         in words(tmp_path)
     )
+
+
+@pytest.mark.parametrize("mask", ["{0}/{1}.png", "{0}/gt/{1}.png", "{0}/Imgs/{1}.png"])
+def test_masks_among_the_images_of_classes_are_a_problem(tmp_path, mask):
+    """FSS-1000, and the defects of magnetic tiles: CLASS/1.jpg, CLASS/1.png."""
+    for name in ("crack", "dent"):
+        for number in range(4):
+            inside = "Imgs/" if "Imgs" in mask else ""
+            write(tmp_path / f"{name}/{inside}{number}.jpg", make_image(seed=number + 10 * (name == "dent")))
+            write(
+                tmp_path / mask.format(name, number),
+                gray(np.eye(24, 32, 2 * number + (name == "dent"), dtype=np.uint8) * 255),
+            )
+    image, found = ("crack/Imgs/0.jpg" if "Imgs" in mask else "crack/0.jpg"), mask.format("crack", 0)
+    assert words(tmp_path) == [
+        f"{found}: expected an image of a class, found what looks like the mask of {image}. Pack the masks with --task "
+        "segmentation from folders images/ and masks/, or move them away."
+    ]
+
+
+def test_of_folders_named_for_splits_the_pattern_keeps_the_splits(tmp_path):
+    """Intel's scenes."""
+    for split in ("seg_train", "seg_test"):
+        for seed, name in enumerate(("buildings", "forest")):
+            write(tmp_path / split / name / f"{split}.jpg", make_image(seed=seed + 5 * (split == "seg_test")))
+    pattern = "(?P<split>train|val|test)[^/]*/(.+/)?(?P<label>[^/]+)/[^/]+$"
+    assert words(tmp_path)[0] == (
+        "seg_test, seg_train: they are taken for classes, but hold folders of the same names: buildings, forest. If those "
+        f"are the classes, use --pattern '{pattern}'."
+    )
+    found = inspect(tmp_path, how=LayoutOptions(pattern=pattern))
+    assert {split: len(items) for split, items in found.splits.items()} == {"train": 2, "test": 2}
+    assert found.labels.classes == ("buildings", "forest")

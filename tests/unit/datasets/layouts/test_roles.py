@@ -190,3 +190,31 @@ def test_folders_further_below_are_chosen_by_their_names(tmp_path):
     found = inspect(tmp_path, how=LayoutOptions(images="left view", masks="truth"))
     assert {split: len(items) for split, items in found.splits.items()} == {"train": 2, "val": 2}
     assert {each.item.image.parent.name for each in found.items} == {"left view"}
+
+
+@pytest.mark.parametrize("inside", ["", "training/"])
+def test_a_mask_may_be_that_of_a_field_of_view(tmp_path, inside):
+    """DRIVE: training/images, training/1st_manual, training/mask; HRF: images, manual1, mask."""
+    fill(tmp_path, inside + "images/{}_training.jpg", inside + "1st_manual/{}_manual1.png")
+    fill(tmp_path, inside + "images/{}_training.jpg", inside + "mask/{}_training_mask.png")
+    assert words(tmp_path)[0] == (
+        "images/: expected one folder of images and one of their masks, found that 1st_manual/, mask/ fit. Choose both, for "
+        "example with --images images --masks 1st_manual."
+    )
+
+
+def test_folders_may_end_in_tr_and_te(tmp_path):
+    """DUTS: DUTS-TR/DUTS-TR-Image, DUTS-TE/DUTS-TE-Mask."""
+    for side in ("TR", "TE"):
+        fill(tmp_path, f"DUTS-{side}/DUTS-{side}-Image/{side}{{}}.jpg", f"DUTS-{side}/DUTS-{side}-Mask/{side}{{}}.png")
+    assert {split: len(items) for split, items in inspect(tmp_path).splits.items()} == {"train": COUNT, "test": COUNT}
+
+
+def test_pairs_of_other_names_are_not_left_out_in_silence(tmp_path):
+    """PraNet's polyps: TrainDataset/image, TestDataset/Kvasir/images."""
+    fill(tmp_path, "TrainDataset/image/{}.jpg", "TrainDataset/mask/{}.png", 2)
+    fill(tmp_path, "TestDataset/Kvasir/images/{}.jpg", "TestDataset/Kvasir/masks/{}.png")
+    assert words(tmp_path)[0] == (
+        "TrainDataset/image/0.jpg: it lies beside images/ and masks/, and in neither of them. Call both kinds of folders "
+        "images/ and masks/, or move it away."
+    )

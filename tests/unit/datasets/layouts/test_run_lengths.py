@@ -37,6 +37,16 @@ def table(order, header, row):
     return "\n".join([header, *lines]) + "\n"
 
 
+def test_starts_that_are_counted_from_the_run_before_are_refused(tmp_path):
+    """SIIM-ACR pneumothorax."""
+    write(tmp_path / "0.jpg", make_image(SIZE))
+    write(tmp_path / "train-rle.csv", "ImageId,EncodedPixels\n0,100 5 19 5 19 5\n")
+    assert words(tmp_path)[0] == (
+        "train-rle.csv, line 2: expected starts that grow, each counted from the first pixel, and runs that do not overlap, "
+        "found 100 5 19 5 19 5. If starts are counted from the end of the run before, add them up first."
+    )
+
+
 FORMS = {
     "Airbus": ("ImageId,EncodedPixels", lambda n, _, text: f"{n}.jpg,{text}"),
     "clouds": ("image_id,class,rle", lambda n, name, text: f"{n},{name},{text}"),

@@ -40,8 +40,33 @@ def test_masks_of_classes_are_put_together(tmp_path, pattern):
 def test_classes_that_overlap_are_reported(tmp_path):
     fill(tmp_path, {"cell": TOP, "nucleus": LEFT}, "masks/{1}/{0}.png")
     assert [problem.message for problem in inspect(tmp_path).problems] == [
-        "0: masks of classes overlap in 3 of the first 3 images. There the last class counts, in the order of their names."
+        "0: masks of classes overlap in 3 of the first 3 images. There the smaller mask counts."
     ]
+
+
+def test_a_smaller_mask_lies_on_a_larger_one_whatever_their_names_are(tmp_path):
+    cup, disc = np.zeros((2, 24, 32), bool)
+    cup[8:12, 8:12], disc[4:16, 4:16] = True, True
+    for first, second in (("cup", "disc"), ("rim", "centre")):
+        fill(
+            tmp_path / first,
+            {first: cup if first == "cup" else disc, second: disc if first == "cup" else cup},
+            "masks/{1}/{0}.png",
+        )
+        found = inspect(tmp_path / first)
+        for mask in masks_of(found, tmp_path / f"{first}-data"):
+            assert {name: int((mask == number).sum()) for number, name in enumerate(found.labels.classes)} == {
+                "background": 24 * 32 - 144, first: 16 if first == "cup" else 128, second: 128 if first == "cup" else 16,
+            }  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ["masks/{1}/{0}.png", "masks/{0}_{1}.png"])
+def test_names_of_two_letters_are_classes_and_numbers_are_none(tmp_path, pattern):
+    """Lesions of IDRiD: microaneurysms, haemorrhages."""
+    fill(tmp_path / "lesions", {"MA": TOP, "HE": CORNER}, pattern)
+    fill(tmp_path / "objects", {"o1": TOP, "o2": CORNER}, pattern)
+    assert inspect(tmp_path / "lesions").labels.classes == ("background", "HE", "MA")
+    assert inspect(tmp_path / "objects").layout.task == "instances"
 
 
 def test_a_mask_of_a_class_has_two_values(tmp_path):

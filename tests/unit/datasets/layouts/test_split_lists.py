@@ -102,7 +102,56 @@ def test_of_several_lists_of_a_split_the_plain_one_counts(tmp_path):
     assert splits_of(tmp_path) == {"train": [*"01"], "val": ["3"]}
 
 
-@pytest.mark.parametrize("names", [["train"], ["notes", "val"], ["train_a", "train_b", "val"]])
+@pytest.mark.parametrize("layout", [masks, classes, yolo])
+@pytest.mark.parametrize(
+    ("files", "split"),
+    [
+        ({"trainval.txt": "0\n1\n4\n5\n", "test.txt": "2\n3\n"}, "test"),
+        ({"ImageSets/trn.txt": "0\n1\n4\n5\n", "ImageSets/val.txt": "2\n3\n"}, "val"),
+        ({"list/train_id.txt": "0\n1\n4\n5\n", "list/val_id.txt": "2\n3\n"}, "val"),
+        (
+            {"data/list/train.lst": "0.jpg x\n1.jpg x\n4.jpg x\n5.jpg x\n", "data/list/val.lst": "2.jpg x\n3.jpg x\n"},
+            "val",
+        ),
+        ({"valid.txt": "2.jpg\n3.jpg\n"}, "val"),
+        ({"test.txt": "2\n3\n"}, "test"),
+        ({"split.csv": "id,split\n0,train\n1,train\n2,val\n3,val\n4,train\n5,train\n"}, "val"),
+        ({"folds.csv": "image,mask,is_training_img\n0,a,1\n1,a,1\n2,a,0\n3,a,0\n4,a,1\n5,a,1\n"}, "val"),
+        ({"list_eval_partition.txt": "0.jpg 0\n1.jpg 0\n2.jpg 1\n3.jpg 1\n4.jpg 0\n5.jpg 0\n"}, "val"),
+        ({"split.json": '{"train": ["0", "1", "4", "5"], "test": ["2", "3"]}'}, "test"),
+        (
+            {"my_splits.json": '{"training": ["0.jpg", "1.jpg", "4.jpg", "5.jpg"], "validation": ["2.jpg", "3.jpg"]}'},
+            "val",
+        ),
+    ],
+    ids=lambda each: next(iter(each), "") if isinstance(each, dict) else each,
+)
+def test_whatever_divides_the_images_is_read(tmp_path, layout, files, split):
+    layout(tmp_path)
+    for name, text in files.items():
+        miniatures.write(tmp_path / name, text)
+    if layout is classes and ("folds.csv" in files or "/" in next(iter(files))):
+        return  # a table may be one of labels, and a folder one of a class
+    assert splits_of(tmp_path) == {"train": [*"0145"], split: [*"23"]}
+
+
+def test_folders_of_cases_may_hold_the_name_of_a_split(tmp_path):
+    """UAVid: uavid_train/seq1/Images, uavid_val/seq16/Labels."""
+    for split, number in (("train", "1"), ("val", "2")):
+        root = tmp_path / f"uavid_{split}/seq{number}"
+        miniatures.write(root / f"Images/{number}.jpg", miniatures.make_image(seed=int(number)))
+        miniatures.write(root / f"Labels/{number}.png", miniatures.gray(IDS))
+    assert splits_of(tmp_path) == {"train": ["1"], "val": ["2"]}
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"train": 3}', '{"a": ["0"]}', "{", '{"train": ["x"], "val": ["y"]}'])
+def test_json_of_something_else_divides_nothing(tmp_path, text):
+    masks(tmp_path)
+    miniatures.write(tmp_path / "split.json", text)
+    assert splits_of(tmp_path) == {"train": [*"012345"]}
+
+
+@pytest.mark.parametrize("names", [["train"], ["notes", "vals"], ["train_a", "train_b", "val"]])
 def test_what_is_no_pair_of_lists_divides_nothing(tmp_path, names):
     masks(tmp_path)
     for name in names:

@@ -731,3 +731,65 @@ def test_names_of_a_table_of_unlabelled_images_are_not_those_of_train(tmp_path):
     assert [(each.item.split, each.item.name) for each in found.items] == [("train", str(n)) for n in range(4)]
     assert words(tmp_path) == []
     assert "test: no labels for it in test.csv: all of this split is left out." in notes(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "numbers"),
+    [
+        ("x_min,y_min,width,height", "2,3,10,8"),
+        ("xmin,ymin,bbox_width,bbox_height", "2,3,10,8"),
+        ("x1,y1,w,h", "2,3,10,8"),
+        ("start_x,start_y,end_x,end_y", "2,3,12,11"),
+        ("tl_x,tl_y,br_x,br_y", "2,3,12,11"),
+        ("x,y,x2,y2", "2,3,12,11"),
+        ("cx,cy,bbox_w,bbox_h", "7,7,10,8"),
+    ],
+)
+def test_corners_and_sizes_have_names_of_every_tool(tmp_path, columns, numbers):
+    for number in range(3):
+        miniatures.write(tmp_path / f"raw/{number}.jpg", miniatures.make_image(seed=number))
+    rows = "".join(f"{number}.jpg,{numbers},cat\n" for number in range(3))
+    miniatures.write(tmp_path / "raw/labels.csv", f"image,{columns},class\n{rows}")
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    assert boxes(tmp_path) == {str(number): [(0, 2, 3, 12, 11)] for number in range(3)}
+
+
+def test_columns_that_may_be_boxes_are_no_classes(tmp_path):
+    miniatures.write(tmp_path / "0.jpg", miniatures.make_image())
+    miniatures.write(tmp_path / "labels.csv", "image,x_left,y_left,x_right,y_right,class\n0.jpg,1,2,3,4,cat\n")
+    assert words(tmp_path)[0] == (
+        "labels.csv: expected columns of boxes with known names, found x_left, y_left, x_right, y_right. Rename them to "
+        "xmin, ymin, xmax, ymax or x, y, width, height, or name the corners with --field xmin=COLUMN --field ymin=COLUMN "
+        "--field xmax=COLUMN --field ymax=COLUMN. If they are no boxes, rename or remove them."
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        (",filename,label", ["0,{}.jpg,{}"]),
+        ("filename,label,", ["{}.jpg,{},"]),
+        (",Filename,Label,ClassName", ["0,{}.jpg,7,{}"]),
+    ],
+)
+def test_a_column_without_a_name_is_no_split(tmp_path, header, rows):
+    """As pandas writes its index."""
+    for number in range(4):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+    lines = [rows[0].format(number, ("cat", "dog")[number % 2]) for number in range(4)]
+    if "7" in rows[0]:
+        lines = [line.replace(",7,", f",{number % 2},") for number, line in enumerate(lines)]
+    miniatures.write(tmp_path / "labels.csv", "\n".join([header, *lines]) + "\n")
+    found = inspect(tmp_path)
+    assert (found.fatal, found.labels.classes, [*found.splits]) == ([], ("cat", "dog"), ["train"])
+
+
+def test_a_column_that_says_splits_is_not_called_unread(tmp_path):
+    for number in range(4):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+    for column, train, val in (("subset", "train", "val"), ("partition", "0", "1"), ("is_train", "1", "0")):
+        rows = "".join(f"{n}.jpg,{'cat' if n % 2 else 'dog'},{train if n < 2 else val}\n" for n in range(4))
+        miniatures.write(tmp_path / "labels.csv", f"filename,label,{column}\n{rows}")
+        found = inspect(tmp_path)
+        assert {split: len(items) for split, items in found.splits.items()} == {"train": 2, "val": 2}
+        assert found.layout.reasons[0] == f"labels.csv with columns filename, label, {column}"
