@@ -69,7 +69,8 @@ def read_run_data(folder: RunFolder) -> RunData:
     """
     kept = folder.read_json(_FILE, "content", "snapshots")
     run_data = run_data_of(kept, str(folder.path / _FILE))
-    if kept.get("seal", (seal := _seal(kept))) != seal:  # runs before it have none
+    seal = _seal(kept)
+    if kept.get("seal", seal) != seal:  # older runs have none
         raise folder.damaged(_FILE, "what Penstock wrote", "an edited file")
     if run_data.described is None:
         return run_data

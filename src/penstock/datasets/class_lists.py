@@ -19,10 +19,10 @@ CLASS_FILES: Final = (
     "classes.txt", "class_names.txt", "label_names.txt", "labels.txt", "classes.names", "obj.names", "synsets.txt",
     "codes.txt", "classes.csv", "class_names.csv", "train/_classes.csv", "classes.json",
     "class_names.json", "label_names.json", "labels.json", "id2label.json", "label2id.json", "label_map.json",
-    "class_map.json", "label_num_to_disease_map.json", "dataset.json", "classes.yaml", "classes.yml",
+    "class_map.json", "label_num_to_disease_map.json", "classes.yaml", "classes.yml",
 )  # fmt: skip
 """Files of class names beside the data: one a line, perhaps with its id; a list of JSON or YAML, or a map of ids to
-names or of names to ids, as `labels` of nnU-Net's dataset.json is one.
+names or of names to ids.
 """
 _NUMBERED: Final = re.compile(r"(\d{1,9})(?:[:;,\t]\s*|\s+)(\S.*)")
 _NAMED: Final = re.compile(r"([^;,\t]+)[;,\t]\s*(\d{1,9})")
@@ -88,9 +88,7 @@ def names_in_json(path: Path) -> tuple[str, ...]:
         )
     except (ValueError, RecursionError, yaml.YAMLError):
         return ()
-    for key in ("labels", "names"):
-        found = found.get(key, found) if isinstance(found, dict) else found
-    names = _by_id(found)
+    names = _by_id(found.get("names", found) if isinstance(found, dict) else found)
     if not names or any(listing.is_image(Path(name)) for name in names.values()):
         return ()
     ids = sorted(names)

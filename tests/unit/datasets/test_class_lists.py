@@ -134,7 +134,6 @@ def test_a_number_of_thousands_of_digits_is_no_id(tmp_path):
         ("train/_classes.csv", "Pixel Value, Class\n0, sky\n1, tree\n2, road\n"),
         ("classes.yaml", "names:\n  0: sky\n  1: tree\n  2: road\n"),
         ("classes.yml", "[sky, tree, road]"),
-        ("dataset.json", '{"labels": {"sky": 0, "tree": 1, "road": 2}, "channel_names": {"0": "R"}}'),
         ("label_num_to_disease_map.json", '{"0": "sky", "1": "tree", "2": "road"}'),
     ],
 )

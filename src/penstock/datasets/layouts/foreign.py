@@ -54,6 +54,10 @@ _FRACTION: Final = rb"([01]|[01]?\.\d+(e-\d+)?)"
 _FORMATS: Final = (
     _format("Datumaro's JSON", r"\.json$", rb'.*"dm_format_version"', _EXPORT),
     _format("BDD100K's JSON", r"\.json$", rb'(?=.*"labels").*"box2d"', _EXPORT),
+    _format("SageMaker Ground Truth's manifest", r"\.(manifest|jsonl)$", rb'.*"source-ref"', _EXPORT),
+    _format("Labelbox's export", r"\.(ndjson|jsonl?)$", rb'.*"data_row"', _EXPORT),
+    _format("Azure's labels", r"\.jsonl?$", rb'.*"(image_url|coco_url|absolute_url)"\s*:\s*"AmlDatastore', _EXPORT),
+    _format("DeepFashion2's JSON", r"\.json$", rb'(?=.*"item1").*"category_name"', _EXPORT),
     _format("COCO's panoptic JSON", r"\.json$", rb'.*"segments_info"', _EXPORT),
     _format(
         "KITTI's boxes",

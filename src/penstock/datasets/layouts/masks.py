@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import shlex
 from collections import Counter
 from dataclasses import replace
@@ -95,7 +96,9 @@ def _by_evidence(folder: Path, found: Roles) -> Layout:
     dropped = [pair for pair in found.pairs if pair.masks is None]
     kept = [pair for pair in found.pairs if pair.masks is not None]
     notes = [unlabelled_split(folder, pair.images, folder) for pair in dropped]
-    layout = paired(folder, kept, "image and mask folders", (about,), labels_of(folder), notes)
+    home = Path(os.path.commonpath([pair.images.parent for pair in kept]))
+    named_by = labels_of(folder) if home == folder or labels_of(folder).classes else labels_of(home)
+    layout = paired(folder, kept, "image and mask folders", (about,), named_by, notes)
     several = _several(found.images, found.other_images, found.masks, found.other_masks)
     return replace(layout, problems=(*layout.problems, *several, *_elsewhere(folder, found)))
 

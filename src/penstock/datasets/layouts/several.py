@@ -31,7 +31,9 @@ _NO_NAME: Final = re.compile(r".?|.?\d+|\d+.?")
 _MOSTLY: Final = 0.9  # of the images have a mask of the class or rater
 _BINARY: Final = 2  # values
 _SAMPLED: Final = 32  # images whose masks are compared
-_RATER: Final = re.compile(r"rater|reader|expert|observer|annotator|doctor|radiologist|grader", re.IGNORECASE)
+_RATER: Final = re.compile(
+    r"rater|reader|expert|observer|annotator|doctor|radiologist|grader|\d(st|nd|rd|th)", re.IGNORECASE
+)
 _SIGNS: Final = " _-./"
 _NUMBERED: Final = re.compile(r"(.*?\D)\d+")
 RATERS: Final = "several raters"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +19,7 @@ from penstock.errors import DatasetError
 from penstock.kinds.items import Item, Problem, named, unlabelled_split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from penstock.datasets.layout import Layout
 
@@ -29,6 +30,7 @@ _ENDS: Final = frozenset({".txt", ".lst", ".csv", ".tsv", ".list"})
 _DEEPEST: Final = 3  # folders
 _LARGEST: Final = 64 << 20  # bytes
 _SEVERAL: Final = 2  # splits
+_BEGINS: Final = re.compile(r"(train|test|val)(?=[A-Z]?[-_ ]?\d)")  # train_1, testA_2: the images of GlaS
 _SIDES: Final = {"1": "train", "0": "test"}
 _MOSTLY: Final = 0.5  # of the lines of a list name an image
 
@@ -81,19 +83,22 @@ def _of_itself(folder: Path, path: Path, items: Sequence[Item]) -> Path | None:
 
 
 def _by_folders(folder: Path, found: Layout) -> Layout | None:
-    """The layout with the splits that the folders of its images are called; None where some lie outside of them."""
-    items = []
-    for item in found.items:
-        parts = named(item.image, folder).split("/")[:-1]
-        splits = {split for part in parts if (split := listing.split_of(part))}
-        splits = splits or {split for part in parts if (split := listing.role_of(part)[1])}
-        if len(splits) != 1:
-            return None
-        items.append(replace(item, split=splits.pop()))
-    if len({item.split for item in items}) < _SEVERAL:
-        return None
-    about = "the splits are those of the folders that the images lie in"
-    return replace(found, items=tuple(items), reasons=(*found.reasons, about))
+    """The layout with the splits that the folders of its images, or these themselves, are called for; None for none."""
+    ways: dict[str, Callable[[str], str]] = {
+        "the splits are those of the folders that the images lie in": listing.split_of,
+        "the splits are those in the names of the folders": lambda name: listing.role_of(name)[1],
+    }
+    above = [named(item.image, folder).split("/")[:-1] for item in found.items]
+    every = {about: [{split for name in names if (split := of(name))} for names in above] for about, of in ways.items()}
+    begins = [_BEGINS.match(item.name.rpartition("/")[2]) for item in found.items]
+    every["the splits are those that the names of the images begin with"] = [
+        {each[1]} if each else set() for each in begins
+    ]
+    for about, splits in every.items():
+        if all(len(each) == 1 for each in splits) and len(set().union(*splits)) >= _SEVERAL:
+            items = tuple(replace(item, split=min(each)) for item, each in zip(found.items, splits, strict=True))
+            return replace(found, items=items, reasons=(*found.reasons, about))
+    return None
 
 
 def _paths(folder: Path) -> Iterator[Path]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _BOX: Final = 4
 _WIDEST: Final = 2  # images: a box that is wider is none
+_MANY: Final = 3  # outlines
 _POINTS: Final = 6  # numbers of the smallest outline
 _FAR: Final = 1e3  # widths of the image: what lies further out is no coordinate
 _MAX: Final = 100_000  # classes; a larger id is a slip of the pen
@@ -86,6 +87,7 @@ def recognise(folder: Path) -> Layout | None:
     reason = f"{where}: boxes as middle and size, in fractions of the image"
     reason += "; key points, which have no task, are left out" if posed else ""
     problems += _from_one(folder, items, names)
+    problems += _poses(folder, [len(line) for each in drawn for shape in each.shapes for line in shape.outlines])
     layout = Layout("detection", "YOLO", (reason,), tuple(items), Labels(names), tuple(problems))
     if not any(shape.is_outlined for each in drawn for shape in each.shapes):
         return layout
@@ -103,6 +105,16 @@ def _from_one(folder: Path, items: list[Item], names: tuple[str, ...]) -> Iterat
             "next class: subtract 1 from the ids."
         )
         yield Problem("id 0 is not used", str(folder), message, fatal=False, whole=True)
+
+
+def _poses(folder: Path, points: list[int]) -> Iterator[Problem]:
+    """A note of many outlines of one number of points, as boxes with key points are where no `kpt_shape` says so."""
+    if len(points) >= _MANY and len({*points}) == 1 and points[0] > _BOX:
+        message = (
+            f"{folder}: all {len(points):,} outlines have {points[0]} points. If they are boxes with key points, write "
+            "kpt_shape into data.yaml, so that the boxes are read."
+        )
+        yield Problem("outlines of one length", str(folder), message, fatal=False, whole=True)
 
 
 def _read_text(folder: Path, image: Path, text: Path, problems: list[Problem], *, posed: bool) -> list[_Object]:

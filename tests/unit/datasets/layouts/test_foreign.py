@@ -22,6 +22,10 @@ KITTI = "Car 0.00 0 -1.57 599.41 156.40 629.75 189.25 2.85 2.63 12.34 0.47 1.49 
     [
         ("images/train/a.jpg", "annotations/train.json", '{"dm_format_version":"1.0"}', "Datumaro's JSON", EXPORT),
         ("train/data/a.jpg", "train/labels.json", '[{"name": "a.jpg", "labels": [{"category": "car", "box2d": {"x1": 1}}]}]', "BDD100K's JSON", EXPORT),
+        ("images/a.jpg", "output.manifest", '{"source-ref": "s3://b/images/a.jpg", "labels": {"annotations": []}}', "SageMaker Ground Truth's manifest", EXPORT),
+        ("images/a.jpg", "export.ndjson", '{"data_row": {"external_id": "a.jpg"}, "projects": {}}', "Labelbox's export", EXPORT),
+        ("images/a.jpg", "train.jsonl", '{"image_url": "AmlDatastore://x/a.jpg", "label": []}', "Azure's labels", EXPORT),
+        ("train/image/a.jpg", "train/annos/a.json", '{"source": "user", "item1": {"category_name": "trousers"}}', "DeepFashion2's JSON", EXPORT),
         ("images/a.jpg", "annotations/panoptic_train.json", PANOPTIC, "COCO's panoptic JSON", EXPORT),
         ("Images/train/a.jpg", "Annotations/train/a.xml", LABELME, "the XML of LabelMe's website", EXPORT),
         ("training/image_2/a.png", "training/label_2/a.txt", KITTI, "KITTI's boxes", f"Convert them to COCO or YOLO, or {OWN}."),

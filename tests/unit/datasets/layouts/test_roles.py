@@ -218,3 +218,11 @@ def test_pairs_of_other_names_are_not_left_out_in_silence(tmp_path):
         "TrainDataset/image/0.jpg: it lies beside images/ and masks/, and in neither of them. Call both kinds of folders "
         "images/ and masks/, or move it away."
     )
+
+
+def test_classes_may_be_named_beside_the_folders_of_a_folder_inside(tmp_path):
+    """CamVid on Kaggle: CamVid/train, CamVid/train_labels, CamVid/class_dict.csv."""
+    for split in ("train", "val"):
+        fill(tmp_path, f"CamVid/{split}/{split}{{}}.jpg", f"CamVid/{split}_labels/{split}{{}}_L.png")
+    miniatures.write(tmp_path / "CamVid/classes.txt", "sky\nroad\n")
+    assert inspect(tmp_path).labels.classes == ("sky", "road")

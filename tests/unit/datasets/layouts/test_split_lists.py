@@ -222,3 +222,19 @@ def test_a_list_of_pairs_of_files_names_no_classes(tmp_path):
     miniatures.write(tmp_path / "all.txt", "".join(f"images/{n}.jpg masks/{n}.png\n" for n in range(6)))
 
     assert inspect(tmp_path).layout.task == "detection"
+
+
+@pytest.mark.parametrize("names", [("train_1", "train_2", "testA_1"), ("train1", "train2", "test-1")])
+def test_names_of_images_may_begin_with_the_split(tmp_path, names):
+    """GlaS: train_1.bmp, testA_1.bmp and testA_1_anno.bmp in one folder."""
+    for seed, name in enumerate(names):
+        miniatures.write(tmp_path / f"images/{name}.jpg", miniatures.make_image(seed=seed))
+        miniatures.write(tmp_path / f"masks/{name}.png", miniatures.gray(IDS))
+    assert splits_of(tmp_path) == {"train": [*names[:2]], "test": [names[2]]}
+
+
+def test_names_that_begin_with_train_alone_are_of_one_split(tmp_path):
+    for seed, name in enumerate(("train_1", "train_2", "tram_1")):
+        miniatures.write(tmp_path / f"images/{name}.jpg", miniatures.make_image(seed=seed))
+        miniatures.write(tmp_path / f"masks/{name}.png", miniatures.gray(IDS))
+    assert [*splits_of(tmp_path)] == ["train"]

@@ -367,3 +367,14 @@ def test_folders_of_splits_may_be_written_in_capitals(tmp_path):
         miniatures.write(tmp_path / f"{split}/Labels/{split}.txt", "0 0.5 0.5 0.2 0.3\n")
     found = inspect(tmp_path)
     assert (found.layout.name, found.fatal, [*found.splits]) == ("YOLO", [], ["train", "val"])
+
+
+def test_many_outlines_of_one_number_of_points_may_be_key_points(tmp_path):
+    miniatures.yolo(tmp_path)
+    for split in ("train", "val"):
+        (tmp_path / f"labels/{split}/a.txt").write_text("0 0.5 0.5 0.4 0.4 0.4 0.4 0.6 0.5 0.5 0.6\n" * 2)
+    found = inspect(tmp_path)
+    assert [problem.message for problem in found.problems if problem.kind == "outlines of one length"] == [
+        f"{tmp_path}: all 4 outlines have 5 points. If they are boxes with key points, write kpt_shape into data.yaml, so "
+        "that the boxes are read."
+    ]
