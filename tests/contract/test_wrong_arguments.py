@@ -31,7 +31,7 @@ CALLS = {
         lambda at: ps.pack(ps.inspect(at.raw), at.out, limit=2),
         "limit cannot be given with what inspect found. Give them to penstock.inspect.",
     ),
-    "train": (lambda at: ps.scenes(at.out, train=0), number("train", 0, "of at least 1")),
+    "train": (lambda at: ps.scenes(at.out, train=0), number("train", 0, "from 1 to 100000")),
     "size": (
         lambda at: ps.scenes(at.out, size=(16,)),
         "--size: expected sides of at least 16 pixels, found 16. Use larger sides.",
@@ -42,7 +42,7 @@ CALLS = {
     "images": (lambda at: ps.Run(at.run).evaluate(images=-1), number("images", -1, "of at least 0")),
     "overlap": (
         lambda at: ps.load(at.run).with_sliding_window(16, overlap=1.5),
-        "--sliding-window, --overlap: expected a side of at least 0 pixels, and an overlap from 0 to below 1, found 16 and 1.5. "
+        "--sliding-window, --overlap: expected a side from 0 to 65536 pixels, and an overlap from 0 to below 1, found 16 and 1.5. "
         "Choose others.",
     ),
     "scales": (

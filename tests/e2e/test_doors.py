@@ -8,6 +8,7 @@ from support import miniatures
 from support.commands import call
 
 import penstock as ps
+from penstock import files
 from penstock.assembly import resolve_settings
 from penstock.config import load
 from penstock.session.options import ENDLESS
@@ -123,7 +124,7 @@ def test_a_run_keeps_what_was_given_and_where_the_rest_comes_from(packed, tmp_pa
             **dict.fromkeys(("train.evaluate_every", "train.save_every", "train.log_every"), "train.steps"),
             **{f"augment.jitter.{name}": "images in colour" for name in ("brightness", "contrast", "saturation", "hue")},
         },
-        "code": {},
+        "code": {}, "recipe": files.sha256(run.path / "recipe.toml"),
     }  # fmt: skip
     ps.resume(run, settings={"train.steps": 2})
     assert json.loads((run.path / "settings.json").read_text())["given"]["train.steps"] == 2

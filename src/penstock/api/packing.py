@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.datasets import Inspection, Layout
 
 _SCENES = "penstock scenes"
-_MAX_SCENES = 1_000_000
+_MAX_SCENES = 100_000  # of five digits
 _SMALLEST = 16  # a shape needs some pixels
 _BYTE = 255
 

@@ -443,14 +443,11 @@ def test_a_val_split_of_other_classes_is_refused(tmp_path):
 @pytest.mark.parametrize("mask", ["{0}/{1}.png", "{0}/gt/{1}.png", "{0}/Imgs/{1}.png"])
 def test_masks_among_the_images_of_classes_are_a_problem(tmp_path, mask):
     """FSS-1000, and the defects of magnetic tiles: CLASS/1.jpg, CLASS/1.png."""
-    for name in ("crack", "dent"):
-        for number in range(4):
+    for first, name in ((0, "crack"), (4, "dent")):
+        for number in range(first, first + 4):
             inside = "Imgs/" if "Imgs" in mask else ""
-            write(tmp_path / f"{name}/{inside}{number}.jpg", make_image(seed=number + 10 * (name == "dent")))
-            write(
-                tmp_path / mask.format(name, number),
-                gray(np.eye(24, 32, 2 * number + (name == "dent"), dtype=np.uint8) * 255),
-            )
+            write(tmp_path / f"{name}/{inside}{number}.jpg", make_image(seed=number))
+            write(tmp_path / mask.format(name, number), gray(np.eye(24, 32, number, dtype=np.uint8) * 255))
     image, found = ("crack/Imgs/0.jpg" if "Imgs" in mask else "crack/0.jpg"), mask.format("crack", 0)
     assert words(tmp_path) == [
         f"{found}: expected an image of a class, found what looks like the mask of {image}. Pack the masks with --task "
