@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import subprocess
 import sys
 
@@ -13,6 +14,7 @@ from support import processes
 from support.commands import call
 from support.miniatures import gray, write
 
+import penstock as ps
 from penstock.cli import main
 from penstock.progress import Printable
 
@@ -165,3 +167,18 @@ def test_a_full_disk_is_a_sentence_though_nothing_is_named(monkeypatch, raw, cap
         "error: a file, or standard output: expected a path that can be read and written, found "
         f"{os.strerror(number).lower()}. Check the path, its permissions and the room on the disk.\n",
     )
+
+
+def test_the_version_is_one_letter_away(capsys):
+    assert call("-V", capsys=capsys) == (0, f"{ps.__version__}\n", "")
+
+
+def test_a_shell_completes_commands_and_options(tmp_path, monkeypatch, capsys):
+    """The script knows the options of every command; nothing else of the home folder is touched."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    code, out, _ = call("--install-completion", "--shell", "bash", capsys=capsys)
+    (script,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    assert (code, str(script) in out) == (0, True)
+    assert {"--sliding-window", "--draw-duplicates", "compare", "prune"} <= {
+        *re.split(r"[\s'\"|)]+", script.read_text())
+    }

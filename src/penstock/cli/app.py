@@ -36,12 +36,14 @@ def build() -> App:
         name="penstock",
         help=HELP,
         version=__version__,
+        version_flags=("--version", "-V"),
         suppress_keyboard_interrupt=False,
         default_parameter=Parameter(negative_iterable=()),  # no --empty-... for everything that is a list
         help_format="plaintext",  # markdown would take <label> for a tag
     )
     for place, text in COMMANDS.items():
         app.command(f"penstock.cli.{place}", name=name_of(place), help=text)
+    app.register_install_completion_command(add_to_startup=False)
     return app
 
 

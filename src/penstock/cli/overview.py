@@ -56,5 +56,6 @@ def overview() -> str:
     lines = ["Usage: penstock COMMAND [ARGUMENTS] [OPTIONS]", "", HELP]
     for title, group in _GROUPS.items():
         lines += ["", f"{title}:", *(f"  {name_of(place):<{width}}  {text}" for place, text in group.items())]
-    lines += ["", "penstock COMMAND --help explains a command, penstock --version prints the version."]
+    lines += ["", "penstock COMMAND --help explains a command, penstock --version prints the version, and"]
+    lines += ["penstock --install-completion lets bash, zsh, fish or PowerShell complete commands and options."]
     return "\n".join(lines)

@@ -106,6 +106,9 @@ def load_model(model: nn.Module, tensors: Mapping[str, torch.Tensor], where: str
     try:
         own = model.state_dict()
         fits = {name for name, tensor in tensors.items() if name in own and own[name].shape == tensor.shape}
+        if other := next((name for name in sorted(fits) if own[name].dtype != tensors[name].dtype), None):
+            found = f"{tensors[other].dtype}, which would be rounded in silence"
+            raise manifests.damaged(Path(where), f"{other} of {own[other].dtype}", found)
         model.load_state_dict(
             {name: cut_like(each, own[name]) if name in fits else each for name, each in tensors.items()}
         )

@@ -74,3 +74,15 @@ def test_a_counter_of_steps_that_is_none_is_named_before_the_first_step(steps):
         f"last/optimizer.safetensors: expected bias/step of one float, found {steps.dtype} and {tuple(steps.shape)}. The "
         "checkpoint is damaged: use another one of the run."
     )
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.int32])
+def test_weights_of_another_type_are_named(dtype):
+    model = nn.Linear(3, 2)
+    tensors = {name: tensor.to(dtype) for name, tensor in model.state_dict().items()}
+    with pytest.raises(CheckpointError) as caught:
+        state.load_model(model, tensors, "runs/1/checkpoints/last")
+    assert str(caught.value) == (
+        f"runs/1/checkpoints/last: expected bias of torch.float32, found {dtype}, which would be rounded in silence. The "
+        "checkpoint is damaged: use another one of the run."
+    )

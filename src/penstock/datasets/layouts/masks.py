@@ -29,7 +29,7 @@ ALPHAS: Final = ("alphas", "alpha", "mattes", "matte")
 MASKS: Final = ("masks", "mask", "labels", "label", "annotations", "SegmentationClass", "gt", "semantic")
 _DECATHLON_IMAGES: Final = ("imagesTr", "imagesTs")
 _VOC: Final = ("SegmentationObject", "SegmentationClassAug")
-_DECATHLONLABELS: Final = ("labelsTr", "labelsTs")
+_DECATHLON_LABELS: Final = ("labelsTr", "labelsTs")
 _PAIR: Final = 2
 
 
@@ -44,7 +44,7 @@ def _holds_masks(folder: Path) -> bool:
         return (folder.parent / folder.name.removesuffix("annot")).is_dir()
     if folder.name in {"gtFine", "gtCoarse"}:  # of Cityscapes
         return (folder.parent / "leftImg8bit").is_dir()
-    named = folder.name.lower() in {name.lower() for name in (*MASKS, *ALPHAS, *_VOC, *_DECATHLONLABELS)}
+    named = folder.name.lower() in {name.lower() for name in (*MASKS, *ALPHAS, *_VOC, *_DECATHLON_LABELS)}
     return named and listing.subfolder(folder.parent, (*IMAGES, *_DECATHLON_IMAGES)) is not None
 
 
