@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import dataclasses
 import json
 import subprocess
@@ -219,9 +220,15 @@ def scored(ranks, run, *words):
     command = ["-m", "penstock", "evaluate", run, "--images", 0, "--device", "cpu", *words]
     done = processes.ranks(ranks, *command) if ranks > 1 else processes.run(*command)
     assert done.returncode == 0, done.stderr
-    (path,) = [path for path in (run / "evaluations").iterdir() if not path.name.startswith("step-")]
-    found = json.loads(path.read_text())
+    table, path = sorted(path for path in (run / "evaluations").iterdir() if not path.name.startswith("step-"))
+    rows = [
+        [cells[0], *(float(cell) for cell in cells[2:] if cell)]
+        for cells in csv.reader(table.read_text().splitlines())
+        if cells[0] != "image"
+    ]
+    found = {**json.loads(path.read_text()), "each image": rows}
     path.unlink()
+    table.unlink()
     return found, [line for line in done.stdout.splitlines() if ": loss " not in line]
 
 

@@ -140,7 +140,7 @@ def test_what_to_show_an_exported_classifier_is_what_predict_shows(tmp_path):
             (65, 90),
             "--size: expected multiples of 32, found 65 x 90. Use --size 64 96, and pad images to it.",
         ),
-        ("a.onnx", (-32, 32), "--size: expected sides of at least a pixel, found -32 x 32. Use larger sides."),
+        ("a.onnx", (-32, 32), "--size: expected sides from 1 to 65536 pixels, found -32 x 32. Use others."),
     ],
 )
 def test_what_cannot_be_exported_is_refused(run, tmp_path, name, size, message):
