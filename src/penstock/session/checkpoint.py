@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 _LINKS: Final = ("last", "best")
+_DEEPEST: Final = 50  # levels of a state
 
 
 @dataclass(frozen=True)
@@ -208,11 +209,22 @@ def _read(path: Path) -> Checkpoint:
     state = manifests.read_json(path / "state.json")
     if not isinstance(state, dict):
         raise manifests.damaged(path / "state.json", "the state of a training", "something else")
+    if _is_deep(state):
+        raise manifests.damaged(path / "state.json", "the state of a training", "values nested too deeply")
     found = _counted(tensors)
     if state.pop("tensors", found) != found:  # 0.2.0 did not count them
         text = ", ".join(f"{count} in {file}.safetensors" for file, count in found.items())
         raise manifests.damaged(path, "as many tensors as state.json counts", text)
     return Checkpoint(step, tensors, state)
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether values are nested deeper than any hook's state is, so that copying them would end in a traceback."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+        level = [each for each in level if isinstance(each, dict | list)]
+    return bool(level)
 
 
 def _counted(tensors: Mapping[str, Mapping[str, torch.Tensor]]) -> dict[str, int]:

@@ -225,3 +225,16 @@ def test_a_state_of_the_optimizer_that_was_taken_out_is_missed_although_the_mani
         f"{path}: expected as many tensors as state.json counts, found {ema} in ema.safetensors, {model} in "
         f"model.safetensors, {len(kept) - 1} in optimizer.safetensors. No other checkpoint is sound."
     )
+
+
+def test_a_state_that_is_nested_without_end_is_named_before_it_is_copied(store):
+    path = store.save(small(1))
+    (path / "state.json").write_text(f'{{"hooks": {"[" * 400}{"]" * 400}}}')
+    (path / "manifest.json").unlink()
+    manifests.write(path, 1)
+    with pytest.raises(CheckpointError) as caught:
+        store.load()
+    assert str(caught.value) == (
+        f"{store.folder}/step-00000001/state.json: expected the state of a training, found values nested too deeply. No "
+        "other checkpoint is sound."
+    )

@@ -22,6 +22,7 @@ BEYOND: Final = ""
 SUBMISSION: Final = "submission"
 """What the names of tables hold that are an example of what Kaggle wants back."""
 _LONGEST: Final = 1 << 20  # bytes of a first line
+_LARGEST: Final = 1 << 30  # bytes of a table, whose rows are held in memory
 
 
 def check_columns(path: Path, columns: Sequence[str]) -> None:
@@ -70,6 +71,9 @@ def read_cells(path: Path) -> list[list[str]]:
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[TextIO]:
     """A file to read rows from."""
+    if path.stat().st_size > _LARGEST:
+        expected, remedy = f"a table of at most {_LARGEST:,} bytes", "Divide it, for example by splits"
+        raise DatasetError(str(path), expected=expected, found=f"{path.stat().st_size:,}", remedy=remedy)
     try:
         with path.open(newline="", encoding="utf-8-sig") as handle:
             yield handle

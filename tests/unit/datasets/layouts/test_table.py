@@ -793,3 +793,13 @@ def test_a_column_that_says_splits_is_not_called_unread(tmp_path):
         found = inspect(tmp_path)
         assert {split: len(items) for split, items in found.splits.items()} == {"train": 2, "val": 2}
         assert found.layout.reasons[0] == f"labels.csv with columns filename, label, {column}"
+
+
+def test_a_table_of_gigabytes_is_named_and_not_read(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    with (tmp_path / "labels.csv").open("ab") as handle:
+        handle.truncate(6 << 30)
+    assert words(tmp_path) == [
+        f"{tmp_path}/labels.csv: expected a table of at most 1,073,741,824 bytes, found 6,442,450,944. Divide it, for "
+        "example by splits."
+    ]
