@@ -38,3 +38,17 @@ def test_one_image_in_two_classes_is_noted(tmp_path):
             False,
         )
     ]
+
+
+def test_many_images_in_two_classes_are_a_problem(tmp_path):
+    """A folder inside the data that holds all of it again, as a set of brain scans on Kaggle has one."""
+    for name in ("yes", "no", "copy/yes", "copy/no"):
+        for number in range(3):
+            seed = number + 10 * name.endswith("yes")
+            miniatures.write(tmp_path / f"{name}/{number}.jpg", miniatures.make_image(seed=seed))
+
+    assert words(tmp_path)[-1] == (
+        "yes/2.jpg: expected an image of one class only, found the same bytes as copy/yes/2.jpg, which has another class. "
+        "Remove the wrong one."
+    )
+    assert len(words(tmp_path)) == 6
