@@ -27,5 +27,6 @@ napoleon_use_ivar = True
 intersphinx_mapping = {}
 html_theme = "furo"
 html_title = "Penstock"
-html_static_path = []
+html_static_path = ["_static"]
+html_css_files = ["style.css"]
 nitpicky = False

@@ -64,10 +64,10 @@ def test_the_time_of_a_step_is_that_of_the_demos_network(packed, monkeypatch):
     assert (recipe.model.name, recipe.augment.crop, recipe.train.batch) == ("unet:resnet18", (96, 128), 8)
 
 
-def test_the_demo_is_what_the_readme_shows(demo):
+def test_the_demo_is_what_the_tour_shows(demo):
     ran, out = demo(0.1)
-    readme = (ROOT / "README.md").read_text()
-    (block,) = re.findall(r"```\n(\$ penstock scenes .*?)```", readme, re.DOTALL)
+    tour = (ROOT / "docs" / "tour.md").read_text()
+    (block,) = re.findall(r"```\n(\$ penstock scenes .*?)```", tour, re.DOTALL)
     shown = [
         shlex.split(line[11:]) for line in block.replace("\\\n", "").splitlines() if line.startswith("$ penstock ")
     ]

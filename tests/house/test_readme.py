@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import re
 import shutil
 
@@ -9,8 +10,8 @@ from support.paths import ROOT
 
 from penstock.datasets import inspect, pack, scenes
 
-README = (ROOT / "README.md").read_text()
-
+README = (ROOT / "README.md").read_text() + (ROOT / "docs" / "tour.md").read_text()
+"""The README and the tour, which goes on where it ends."""
 
 CODE = "\n".join(re.findall(r"```python\n(.*?)```", README, re.DOTALL))
 
@@ -54,3 +55,35 @@ def test_what_the_readme_says_of_settings_that_nobody_named(capsys):
     )
     assert printed["model"]["weights"] == "pretrained"
     assert (printed["train"]["save_every"], printed["train"]["save_minutes"]) == (1000, 5.0)
+
+
+def module(path):
+    """A script beside the documents."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+PICTURES = module(ROOT / "docs" / "pictures.py")
+
+
+def test_the_first_page_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) < 150
+
+
+def test_the_terminal_shows_what_the_commands_printed():
+    session = (PICTURES.FOLDER / "session.txt").read_text()
+
+    assert (PICTURES.FOLDER / "terminal.svg").read_text() == PICTURES.terminal(session)
+    assert [line[2:] for line in session.splitlines() if line.startswith("$")] == [c for c, _ in PICTURES.SESSION]
+
+
+def test_the_terminal_shows_what_inspect_says_today(tmp_path, monkeypatch, capsys):
+    PICTURES.photos(tmp_path / "photos")
+    monkeypatch.chdir(tmp_path)
+    command, shown = PICTURES.SESSION[0]
+    printed = call(*command.split()[1:], capsys=capsys)[1]
+    lines = (PICTURES.FOLDER / "session.txt").read_text().splitlines()
+
+    assert [line for line in printed.splitlines() if re.match(shown, line)] == lines[1 : lines.index("")]

@@ -18,7 +18,13 @@ from run import LEFT, ROOT, Mutant, read
 
 WHAT = "What the tests notice when it is taken away. `make mutants` tries it, and `tests/mutants/table.py` writes this page."
 MISSED = {"survived", "no test"}
-PLACES = {"README": "README.md", "design": "docs/design.md", "setting": "Settings of the recipe", "defect": "Defects"}
+PLACES = {
+    "README": "README.md",
+    "tour": "docs/tour.md",
+    "design": "docs/design.md",
+    "setting": "Settings of the recipe",
+    "defect": "Defects",
+}
 
 
 def place(shown: str) -> str:

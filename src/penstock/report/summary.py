@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.config import load
 from penstock.errors import RunError
-from penstock.progress import counted
+from penstock.progress import counted, duration
 
 if TYPE_CHECKING:
     from penstock.runs import RunFolder
@@ -76,8 +77,15 @@ def _circumstances(folder: RunFolder) -> dict[str, str]:
             said = (f"{key} {was} to {now}" for key, (was, now) in change["settings"].items())
             summary[f"changed at step {change['step']:,}"] = "; ".join(said)
         if events:
-            summary["from, to"] = f"{events[0]['time']}, {events[-1]['time']} ({events[-1]['event']})"
+            summary["time"] = f"{_span(events[0]['time'], events[-1]['time'])} ({events[-1]['event']})"
     return summary
+
+
+def _span(first: str, last: str) -> str:
+    """When it began and ended, as people write dates, and how long that is."""
+    began, ended = (datetime.fromisoformat(each).astimezone(UTC) for each in (first, last))
+    day = "" if began.date() == ended.date() else "%Y-%m-%d "
+    return f"{began:%Y-%m-%d %H:%M} to {ended:{day}%H:%M} UTC, {duration((ended - began).total_seconds())}"
 
 
 def step_lines(metrics: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import re
 
+import pytest
 from support.training import recipe
 
 from penstock.report import write_report
@@ -36,3 +38,19 @@ def test_a_head_without_data_is_a_head(packed, tmp_path):
     (folder.path / "data.json").write_text("[")
 
     assert summary_of(folder)["data"] == f"{packed.folder} (data.json of the run cannot be read)"
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        ("2026-11-30T13:14:05+01:00", "2026-11-30 11:21 to 12:14 UTC, 53 min 02 s (finished)"),
+        ("2026-12-01T00:21:03+00:00", "2026-11-30 11:21 to 2026-12-01 00:21 UTC, 13 h 00 min (finished)"),
+    ],
+)
+def test_times_are_as_people_write_them(packed, tmp_path, last, said):
+    folder, _ = train(recipe(packed.folder, steps=1), tmp_path)
+    times = (("started", "2026-11-30T11:21:03+00:00"), ("finished", last))
+    lines = [json.dumps({"time": time, "event": event}) for event, time in times]
+    (folder.path / "events.jsonl").write_text("\n".join([*lines, ""]))
+
+    assert summary_of(folder)["time"] == said
