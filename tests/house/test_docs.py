@@ -16,7 +16,7 @@ import penstock
 from penstock.cli.overview import COMMANDS, name_of
 
 GUIDE_NAMES = (
-    "index", "quickstart", "tour", "layouts", "training", "own_loop", "extending", "own_task", "many_gpus", "faults", "kafka", "deployment", "design",
+    "index", "quickstart", "tour", "layouts", "training", "own_loop", "extending", "own_task", "many_gpus", "faults", "kafka", "deployment", "design", "results",
 )  # fmt: skip
 GUIDES = [ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in GUIDE_NAMES)]
 GENERATED = {"settings", "commands", "api", "extending"}
