@@ -180,9 +180,9 @@ def _unfit(shown: str, value: Any, key: str, error: str) -> RecipeError:
     if name := _object_name(value):
         return RecipeError(
             shown,
-            expected="FILE.py:NAME or package.module:NAME",
-            found=f"the object {name} itself",
-            remedy=f"Name the file that defines it, 'FILE.py:{name}', so that the run can keep a copy of it",
+            expected="a class or function at the top of a module, FILE.py:NAME or package.module:NAME",
+            found=f"{name}, which another process cannot import",
+            remedy="Define it in a file of its own, so that the run can keep a copy of it",
         )
     text = error.partition(" - at ")[0]
     expected, _, found = text.partition(", got ")

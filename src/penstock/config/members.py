@@ -8,7 +8,7 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.custom import import_path_of
+from penstock.custom import import_path_of, import_path_of_object
 from penstock.settings import Recipe
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def flat(settings: Mapping[str, Any], kind: Any = Recipe, prefix: str = "") -> d
 
     What chooses a member of a union, by its name or as a value of its type, is written as `section.name` and the
     settings beside it. An empty table inside a section is one as it is by default: `augment.jitter={}` is no jitter.
+    Classes and functions are written as the places that define them.
     """
     found: dict[str, Any] = {}
     for key, value in settings.items():
@@ -115,8 +116,20 @@ def flat(settings: Mapping[str, Any], kind: Any = Recipe, prefix: str = "") -> d
         plain = as_table(inner, value)
         if plain == {} and is_section(inner) and (prefix or "." in key):
             plain = as_table(inner, inner())
-        found |= flat(plain, inner, f"{prefix}{key}.") if isinstance(plain, dict) else {f"{prefix}{key}": plain}
+        found |= (
+            flat(plain, inner, f"{prefix}{key}.") if isinstance(plain, dict) else {f"{prefix}{key}": _placed(plain)}
+        )
     return found
+
+
+def _placed(value: Any) -> Any:
+    """A class or function, also those in a list or under the name of a list's item, as `FILE.py:NAME`."""
+    if isinstance(value, list | tuple):
+        return type(value)(_placed(each) for each in value)
+    if isinstance(value, dict) and NAME in value:
+        return {**value, NAME: _placed(value[NAME])}
+    place = import_path_of_object(value) if callable(value) else None
+    return str(place) if place else value
 
 
 def as_table(kind: Any, value: Any) -> Any:

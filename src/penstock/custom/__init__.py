@@ -11,7 +11,7 @@ trust.py      what this user lets Penstock execute
 """
 
 from penstock.custom.calling import arguments_for, call, check_arguments, refuse_unknown
-from penstock.custom.import_path import ImportPath, import_path_of
+from penstock.custom.import_path import ImportPath, import_path_of, import_path_of_object
 from penstock.custom.loading import load, load_admitted
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "call",
     "check_arguments",
     "import_path_of",
+    "import_path_of_object",
     "load",
     "load_admitted",
     "refuse_unknown",

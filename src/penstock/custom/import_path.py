@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import sys
+import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_INSTALLED: Final = tuple(sysconfig.get_paths()[name] for name in ("purelib", "platlib", "stdlib", "platstdlib"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +53,19 @@ def import_path_of(text: str) -> ImportPath | None:
     if not colon or not _NAME.fullmatch(name):
         return None
     return ImportPath(source, name) if source.endswith(".py") or _MODULE.fullmatch(source) else None
+
+
+def import_path_of_object(value: Any) -> ImportPath | None:
+    """Where a class or a function is defined: its file, or its module if that is installed.
+
+    None of other objects, and of what no other process finds by its name: a function inside another one, or what the
+    program itself defines, because to import that is to run it again.
+    """
+    module = sys.modules.get(getattr(value, "__module__", None) or "__main__")
+    name = getattr(value, "__qualname__", "")
+    file = getattr(module, "__file__", None) or ""
+    if module is None or module.__name__ == "__main__" or getattr(module, name, None) is not value:
+        return None
+    if file.startswith(_INSTALLED):
+        return ImportPath(module.__name__, name) if "." in module.__name__ else None
+    return ImportPath(str(Path(file).resolve()), name) if file.endswith(".py") else None

@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 
 import numpy as np
 import pytest
+import timm
 import torch
 from PIL import Image
 from safetensors.torch import load_file
 from support.errors import refused
+from support.paths import ROOT
 from support.training import recipe
 
 import penstock as ps
 from penstock.config import load
+from penstock.custom import import_path_of_object
 from penstock.errors import RecipeError
 from penstock.inference import load_model
 from penstock.training import train
@@ -55,13 +60,19 @@ def test_an_image_of_pillow_is_predicted_as_its_array(shaken_run):
     assert (model.predict(Image.fromarray(pixels)).mask == model.predict(pixels).mask).all()
 
 
-class Every(ps.Hook):
-    """A hook that is passed instead of named."""
+def local():
+    """A hook that no other process can import."""
+
+    class Every(ps.Hook):
+        pass
+
+    return Every
 
 
+Every = local()
 NAMED = (
-    "expected FILE.py:NAME or package.module:NAME, found the object Every itself. Name the file that defines it, "
-    "'FILE.py:Every', so that the run can keep a copy of it."
+    "expected a class or function at the top of a module, FILE.py:NAME or package.module:NAME, found Every, which another "
+    "process cannot import. Define it in a file of its own, so that the run can keep a copy of it."
 )
 
 
@@ -80,6 +91,32 @@ def test_objects_that_must_be_named_are_refused(packed, tmp_path, options, messa
     with pytest.raises(RecipeError) as caught:
         ps.train(packed.folder, runs=tmp_path, **options)
     assert str(caught.value) == message
+
+
+def test_objects_are_kept_as_the_files_that_define_them(packed, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "examples" / "own_parts")
+    net, loss, hooks = (importlib.import_module(f"my_{name}") for name in ("net", "loss", "hooks"))
+    options = {"crop": (32, 32), "batch": 2, "steps": 2}
+    stop = {"name": hooks.StopAt, "loss": 0.0}
+    run = ps.train(
+        packed.folder, model=net.build, loss=loss.margin, hooks=[stop, hooks.Norms], runs=tmp_path, **options
+    )
+    kept = run.recipe.model.name, run.recipe.loss.custom, run.recipe.hooks[0]["name"], run.recipe.hooks[1]
+
+    assert kept == tuple(
+        f"{run.path}/code/my_{place}"
+        for place in ("net.py:build", "loss.py:margin", "hooks.py:StopAt", "hooks.py:Norms")
+    )
+    assert len((run.path / "norms.jsonl").read_text().splitlines()) == 2
+    assert ps.resume(run, steps=3).metrics[-1]["step"] == 3
+
+
+def test_an_installed_object_is_kept_as_its_module():
+    place = import_path_of_object(timm.models.resnet.resnet18)
+
+    assert str(place) == "timm.models.resnet:resnet18"
+    assert import_path_of_object(sys) is None
+    assert import_path_of_object(len) is None
 
 
 def test_scores_are_no_markup(tmp_path):
