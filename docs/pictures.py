@@ -47,7 +47,7 @@ def strip(demo):
     tiles = [
         ("your images and masks", Image.open(demo / "records.png").crop((6, 30, 520, 415))),
         ("what the network is fed", Image.open(demo / "augmented.png").crop((524, 246, 1038, 631))),
-        ("image, label, prediction", Image.open(predicted).crop((6, 246, 774, 822))),
+        ("image, label, prediction, errors", Image.open(predicted).crop((6, 246, 1030, 1014))),
         ("a report of every run", page(run / "report.html")),
     ]
     width = len(tiles) * (TILE[0] + GAP) - GAP

@@ -80,12 +80,17 @@ class TestDrawings:
         logits = torch.from_numpy(NOISE.random((3, 6, 8), np.float32))
         colors = drawing.palette(200)
         labelled = drawing.overlay(image, ids, colors)
-        predicted = drawing.overlay(image, logits.argmax(0).to(torch.uint8).numpy(), colors)
+        found = logits.argmax(0).to(torch.uint8).numpy()
+        predicted = drawing.overlay(image, found, colors)
         arrays = {"image": image, "mask": ids}
 
         np.testing.assert_array_equal(MASKS.drawing.draw(arrays), np.hstack([image, labelled]))
-        np.testing.assert_array_equal(MASKS.drawing.draw(arrays, logits), np.hstack([image, labelled, predicted]))
-        assert MASKS.drawing.panels == "image, labels, prediction"
+        panels = MASKS.drawing.draw(arrays, logits)
+        np.testing.assert_array_equal(panels[:, :24], np.hstack([image, labelled, predicted]))
+        red = (panels[:, 24:] == (255, 40, 40)).all(axis=2)
+        np.testing.assert_array_equal(red, (found != ids) & (ids != 200))
+        assert panels[:, 24:][~red].max() <= 127
+        assert MASKS.drawing.panels == "image, labels, prediction, errors in red"
         many = {"image": np.dstack([image, image]), "mask": ids}
         np.testing.assert_array_equal(MASKS.drawing.draw(many), np.hstack([image, labelled]))
 
@@ -99,7 +104,7 @@ class TestDrawings:
         expected = MASKS.drawing.draw(inside, None if logits is None else logits[:, :5, :3])
 
         np.testing.assert_array_equal(MASKS.drawing.draw(arrays, logits, record), expected)
-        assert expected.shape == (5, 9 if predicted else 6, 3)
+        assert expected.shape == (5, 12 if predicted else 6, 3)
 
     def test_of_mattes(self):
         image, shares = pixels(2, 3), np.array([[0, 100, 255], [-1, -1, 7]], np.int16)
@@ -120,14 +125,14 @@ class TestDrawings:
         names = (name, "a", "b")
         masks = Segmentation("unet:test_resnet", names, 200, augment=Augment((6, 8)))
         arrays = {"image": image[0], "mask": ids[0]}
-        first, second, third = np.split(masks.drawing.draw(arrays, logits[:, 0]), 3, axis=1)
+        first, second, third, _ = np.split(masks.drawing.draw(arrays, logits[:, 0]), 4, axis=1)
         assert np.array_equal(first, second) == plain
         assert np.array_equal(first, third) == plain
 
     def test_the_background_of_volumes_is_id_0_whatever_its_name(self):
         image, ids = pixels(4, 6, 8), np.zeros((4, 6, 8), np.uint8)
-        first, second, third = np.split(
-            VOLUMES.drawing.draw({"image": image, "mask": ids}, torch.zeros(3, 4, 6, 8)), 3, axis=1
+        first, second, third, _ = np.split(
+            VOLUMES.drawing.draw({"image": image, "mask": ids}, torch.zeros(3, 4, 6, 8)), 4, axis=1
         )
         assert np.array_equal(first, second)
         assert np.array_equal(first, third)
@@ -155,11 +160,13 @@ class TestDrawings:
         logits = torch.from_numpy(NOISE.random((3, 4, 6, 8), np.float32))
         colors = drawing.palette(200)
         drawn = [voxels[1], drawing.overlay(voxels[1], ids[1], colors, background=0)]
-        predicted = drawing.overlay(voxels[1], logits[:, 1].argmax(0).to(torch.uint8).numpy(), colors, background=0)
+        found = logits[:, 1].argmax(0).to(torch.uint8).numpy()
+        predicted = drawing.overlay(voxels[1], found, colors, background=0)
+        wrong = drawing.errors(voxels[1], (found != ids[1]) & (ids[1] != 200))
         arrays = {"image": voxels, "mask": ids}
 
         np.testing.assert_array_equal(VOLUMES.drawing.draw(arrays), np.hstack(drawn))
-        np.testing.assert_array_equal(VOLUMES.drawing.draw(arrays, logits), np.hstack([*drawn, predicted]))
+        np.testing.assert_array_equal(VOLUMES.drawing.draw(arrays, logits), np.hstack([*drawn, predicted, wrong]))
 
     def test_of_a_volume_that_is_smaller_than_its_sample(self):
         voxels, ids = pixels(4, 6, 8), np.zeros((4, 6, 8), np.uint8)
@@ -171,7 +178,7 @@ class TestDrawings:
 
         found = VOLUMES.drawing.draw({"image": voxels, "mask": ids}, logits, record)
         np.testing.assert_array_equal(found, expected)
-        assert expected.shape == (5, 21, 3)
+        assert expected.shape == (5, 28, 3)
 
     def test_volumes_of_one_modality_are_gray(self):
         voxels, ids = pixels(2, 3, 4)[..., :1], np.ones((2, 3, 4), np.uint8)

@@ -35,6 +35,7 @@ _BRIGHT: Final = 140  # luma above which black is read better than white
 OBJECTS: Final = -1
 """The ignored id of what are objects, as `palette` takes it."""
 _GREEN: Final = (0, 177, 64)
+_RED: Final = (255, 40, 40)
 _BAR: Final = 18
 _GAP: Final = 6
 _LETTER: Final = 7  # pixels at most
@@ -125,6 +126,13 @@ def overlay(
     if background is not None:
         mixed[ids == background] = image[ids == background]
     return np.asarray(mixed, np.uint8)
+
+
+def errors(image: Pixels, wrong: NDArray[np.bool_]) -> Pixels:
+    """An image in dark gray, with its wrong pixels in red."""
+    dark = gray(np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) // 2, np.uint8))
+    dark[wrong] = _RED
+    return dark
 
 
 def boxes(image: Pixels, edges: NDArray[np.float32], labels: NDArray[np.int64], words: Sequence[str] = ()) -> Pixels:

@@ -111,7 +111,7 @@ def predictions_sheet(
         with devices.autocast(device, precision):
             outputs = model(task.inputs(batch))[0]
         drawn = task.drawing.draw(sample.arrays, outputs, record)
-        drawn = drawing.fit(drawn, min(3 * _TILE, _HIGHEST * max(drawn.shape[:2]) // drawn.shape[0]))
+        drawn = drawing.fit(drawn, min(4 * _TILE, _HIGHEST * max(drawn.shape[:2]) // drawn.shape[0]))
         panels = f": {task.drawing.panels}" if task.drawing.panels else ""
         words = (*task.drawing.words(sample.arrays, outputs), f"{decode_name(record)} ({record.origin}){panels}")
         words = (*words, more[position]) if more else words

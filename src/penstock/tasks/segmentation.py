@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -129,6 +129,7 @@ class MaskDrawing(Drawing):
     classes: tuple[str, ...]
     ignore: int
     colors: tuple[tuple[int, int, int], ...] = ()
+    panels: ClassVar[str] = "image, labels, prediction, errors in red"
 
     @property
     def legend(self) -> tuple[str, ...]:
@@ -138,15 +139,20 @@ class MaskDrawing(Drawing):
     def draw(
         self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None, record: Record | None = None
     ) -> Pixels:
-        """Image, labels over it and, where there are logits (classes, h, w), the prediction over it, side by side."""
+        """Image, labels over it and, where there are logits (classes, h, w), the prediction over it and its errors."""
         arrays, outputs = without_padding(arrays, outputs, record)
+        background = drawing.background_of(self.classes)
+        return self.beside(shown(arrays["image"]), arrays["mask"], outputs, background)
+
+    def beside(self, image: Pixels, mask: Pixels, logits: torch.Tensor | None, background: int | None) -> Pixels:
+        """The panels side by side; the background is not coloured."""
         colors = drawing.palette(self.ignore, self.colors)
-        masks = [arrays["mask"]]
-        if outputs is not None:
-            masks.append(outputs.argmax(dim=0).to(torch.uint8).cpu().numpy())
-        image, background = shown(arrays["image"]), drawing.background_of(self.classes)
-        overlays = [drawing.overlay(image, mask, colors, background=background) for mask in masks]
-        return np.hstack([image, *overlays])
+        panels = [image, drawing.overlay(image, mask, colors, background=background)]
+        if logits is not None:
+            predicted = logits.argmax(dim=0).to(torch.uint8).cpu().numpy()
+            panels.append(drawing.overlay(image, predicted, colors, background=background))
+            panels.append(drawing.errors(image, (predicted != mask) & (mask != self.ignore)))
+        return np.hstack(panels)
 
 
 @dataclass(frozen=True)

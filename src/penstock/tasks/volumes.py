@@ -11,7 +11,7 @@ import torch
 
 from penstock.errors import ImageError, LabelError, RecipeError
 from penstock.feed import Field
-from penstock.images import PixelFormat, drawing, probe
+from penstock.images import PixelFormat, probe
 from penstock.kinds import KINDS
 from penstock.kinds.fields import decode_segmentation
 from penstock.kinds.labels import LabelSet
@@ -282,7 +282,7 @@ class VolumeDrawing(MaskDrawing):
     def draw(
         self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None, record: Record | None = None
     ) -> Pixels:
-        """The slice with the most labels, its labels over it and, where there are logits, the prediction over it."""
+        """The slice with the most labels, its labels over it and, where there are logits, prediction and errors."""
         if record:
             fields = decode_segmentation(record)
             info = probe(fields.image, record.origin)
@@ -291,12 +291,8 @@ class VolumeDrawing(MaskDrawing):
             arrays = {name: array[inside] for name, array in arrays.items()}
             outputs = None if outputs is None else outputs[(slice(None), *inside)]
         best, image = telling_slice(arrays["image"], arrays["mask"], self.ignore)
-        masks = [arrays["mask"][best]]
-        if outputs is not None:
-            masks.append(outputs[:, best].argmax(dim=0).to(torch.uint8).cpu().numpy())
-        colors = drawing.palette(self.ignore)
-        overlays = [drawing.overlay(image, each, colors, background=0) for each in masks]  # as scores leave it out
-        return np.hstack([image, *overlays])
+        logits = None if outputs is None else outputs[:, best]
+        return self.beside(image, arrays["mask"][best], logits, background=0)  # as scores leave it out
 
 
 @dataclass(frozen=True)
