@@ -1,12 +1,11 @@
 """`python -m penstock` is `penstock`; torchrun needs it."""
 
-import contextlib
+import os
 import sys
-from pathlib import Path
 
-with contextlib.suppress(OSError):  # the current folder may be gone
-    if sys.path and Path(sys.path[0] or ".").resolve() == Path.cwd():  # -m puts it there, and it may be a run
-        del sys.path[0]
+# -m puts the current folder first, which may be a run: nothing may be imported before it is gone.
+if sys.path and os.path.realpath(sys.path[0] or ".") == os.path.realpath("."):
+    del sys.path[0]
 
 from penstock.cli import command
 

@@ -19,6 +19,7 @@ from penstock.errors import RecipeError
 from penstock.images import decode_mask, palettes
 from penstock.inference import TrainedModel
 from penstock.inference.writing import write_table
+from penstock.kinds.items import Labels
 from penstock.tasks import ReadyModel
 from penstock.training import train
 
@@ -118,6 +119,34 @@ class TestCommands:
             f"error: {tmp_path}/out: expected predictions of classification, or none, found predictions of segmentation. "
             "Choose another folder with -o.\n",
         )
+
+    def test_the_tables_tell_of_all_predictions_that_lie_there(self, run, raw, tmp_path, capsys):
+        first, second = sorted((raw / "images/val").iterdir())[:2]
+        out = tmp_path / "out"
+        assert call("predict", run, first, "-o", out, capsys=capsys)[0] == 0
+        ids = (out / "classes.csv").read_text()
+        shutil.copytree(run, tmp_path / "other", symlinks=True)
+        data = tmp_path / "renamed"
+        pack(inspect(raw, Labels(tuple("abcdef"))), data)
+        folder, _ = train(recipe(data, wide=True, steps=1), tmp_path / "runs")
+        code, _, err = call("predict", folder.path, second, "-o", out, capsys=capsys)
+
+        assert (code, err) == (
+            2,
+            f"error: {out / 'classes.csv'} tells of other classes, and predictions that it tells of would stay. Choose another "
+            "folder with -o.\n",
+        )
+        assert (out / "classes.csv").read_text() == ids
+        assert call("predict", folder.path, first, "-o", out, capsys=capsys)[0] == 0
+
+    def test_rows_of_other_images_stay(self, tmp_path, capsys):
+        folder, _ = train(classes(tmp_path), tmp_path / "runs")
+        images = sorted((tmp_path / "raw").rglob("*.jpg"))[:3]
+        for chosen in (images[:2], images[1:]):
+            assert call("predict", folder.path, *chosen, "-o", tmp_path / "out", capsys=capsys)[0] == 0
+        rows = list(csv.DictReader((tmp_path / "out/predictions.csv").read_text().splitlines()))
+
+        assert [row["file"] for row in rows] == list(map(str, images))
 
     def test_predictions_do_not_lie_among_images_records_or_checkpoints(self, run, raw, packed, capsys):
         images = raw / "images" / "val"

@@ -24,6 +24,7 @@ from support import processes
 from support.commands import call
 from support.training import recipe
 
+import penstock
 import penstock as ps
 from penstock import config, custom, files
 from penstock.cli.overview import COMMANDS, name_of
@@ -358,6 +359,20 @@ def test_the_current_folder_is_no_place_of_modules(run, packed, canary):
 
     assert not canary.exists()
     assert "expected a module evil.mod that can be imported" in done.stderr
+
+
+@pytest.mark.parametrize("begin", [["-m", "penstock"], ["-c", "from penstock.cli import command; command()"]])
+def test_no_library_comes_from_the_current_folder(run, canary, begin):
+    """Also where an empty part of PYTHONPATH, as in `PYTHONPATH=:/x`, means that folder."""
+    for name in ("pathlib", "cyclopts", "msgspec", "yaml"):
+        plant(run / f"{name}.py", canary)
+    place = f"{Path(penstock.__file__).parents[1]}:" if begin[0] == "-m" else ""
+    words = [sys.executable, *(["-P"] if begin[0] == "-c" else []), *begin, "runs", "."]
+    environment = {**processes.quiet(), "PYTHONPATH": place or ":"}
+    done = subprocess.run(words, cwd=run, env=environment, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert not canary.exists()
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 _LARGEST: Final = 1 << 28  # bytes of dataset.json
 _FORMAT: Final = 2  # of dataset.json
-_FILE_NAME: Final = re.compile(r"[^./\\\0*?\[][^/\\\0*?\[]*")
-"""Of a shard: no path, and no pattern of several files."""
+_FILE_NAME: Final = re.compile(r"[^./\\\x00-\x1f\x7f-\x9f*?\[][^/\\\x00-\x1f\x7f-\x9f*?\[]*")
+"""Of a shard: no path, no pattern of several files, and nothing that a terminal obeys."""
 
 
 @dataclass(frozen=True)

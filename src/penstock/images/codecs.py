@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from penstock.values import Pixels
 
 
+_PNG: Final = b"\x89PNG\r\n\x1a\n"
+_MAX_PREVIEWED: Final = 1 << 27  # pixels
 _COLORS: Final = 3
 _BYTE: Final = 255
 _BITS: Final = 8
@@ -201,9 +203,11 @@ def preview(data: bytes, where: str) -> bytes:
     Raises:
         ImageError: it is damaged; `where` names it.
     """
-    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR) if data else None
+    sides = (int.from_bytes(data[at : at + 4]) for at in (16, 20))  # of the header of every PNG
+    is_small = data[:8] == _PNG and math.prod(sides) <= _MAX_PREVIEWED
+    pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR) if is_small else None
     if pixels is None:
-        raise ImageError(where, expected="a PNG image", found="a damaged one", remedy="Draw it again")
+        raise ImageError(where, expected="a PNG image", found="a damaged or a huge one", remedy="Draw it again")
     height, width = pixels.shape[:2]
     scale = min(1.0, 1600 / width, 16_000 / height)
     size = max(1, round(width * scale)), max(1, round(height * scale))

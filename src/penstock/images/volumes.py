@@ -39,7 +39,7 @@ _COLORS: Final = 3
 
 _DARKEST, _BRIGHTEST = 0.5, 99.5  # percentiles of the voxels that are not 0 which become black and white
 _PIECE: Final = 1 << 20
-_MAX_VOXELS: Final = 1 << 30  # 4 GiB as float32; a CT of the whole body has half as many
+_MAX_VOXELS: Final = 1 << 29  # 2 GiB as float32; a CT of the whole body
 _ALIKE: Final = 1.01  # spacings that differ by less than this factor are the same
 _TOLERANCE: Final = 1e-3  # millimetres
 _DAMAGE: Final = (OSError, EOFError, ValueError, OverflowError, MemoryError, np.linalg.LinAlgError, zlib.error)
@@ -169,7 +169,7 @@ def read_volume(paths: Sequence[Path]) -> Volume:
                 remedy="Register the modalities of a case to one another",
             )
     alone = len(arrays) == 1 and arrays[0].ndim == 4  # noqa: PLR2004 - x, y, z, modality
-    voxels = np.moveaxis(arrays[0], 3, 0) if alone else np.stack(arrays)
+    voxels = np.moveaxis(arrays[0], 3, 0) if alone else np.stack(arrays) if others else arrays[0][np.newaxis]
     if voxels.ndim != 4 or len(voxels) > MODALITIES or 0 in voxels.shape:  # noqa: PLR2004 - modality, x, y, z
         raise ImageError(
             name,
@@ -185,7 +185,7 @@ def read_volume(paths: Sequence[Path]) -> Volume:
                 found=f"only NaN and infinity in modality {number + 1} of {len(voxels)}",
                 remedy="Export it again",
             )
-    return Volume(name, np.nan_to_num(voxels), np.asarray(first.affine, np.float64))
+    return Volume(name, np.nan_to_num(voxels, copy=False), np.asarray(first.affine, np.float64))
 
 
 def _alone(voxels: NDArray[Any]) -> NDArray[Any]:
@@ -228,6 +228,8 @@ def read_labels(path: Path, volume: Volume) -> NDArray[np.uint8]:
             found=f"{array.shape}" if array.shape != volume.voxels.shape[1:] else "another affine",
             remedy="Resample the labels to their volume",
         )
+    if array.dtype == np.uint8:
+        return array
     ids = np.rint(np.nan_to_num(array, nan=-1)).astype(np.int64)
     if (ids != array).any() or ids.min() < 0 or ids.max() > 255:  # noqa: PLR2004 - a byte
         raise ImageError(

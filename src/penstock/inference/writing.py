@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -107,6 +108,22 @@ def write_table(path: Path, rows: Iterable[Iterable[str]]) -> None:
     files.replace_whole(path, text.getvalue().encode("utf-8", "surrogateescape"))
 
 
+def _read_table(path: Path) -> list[list[str]]:
+    """The rows of a table of ours; none where there is no file."""
+    text = path.read_bytes().decode("utf-8", "surrogateescape") if path.is_file() else ""
+    return list(csv.reader(io.StringIO(text, newline="")))
+
+
+def _images_of(path: Path) -> set[str]:
+    """The names of the images of COCO's JSON of ours."""
+    try:
+        return (
+            {str(image["file_name"]) for image in json.loads(path.read_bytes())["images"]} if path.is_file() else set()
+        )
+    except (ValueError, KeyError, TypeError):
+        return set()
+
+
 class Writer:
     """Writes the predictions of a task: files beside one another, a table where the task has one, and COCO JSON of
     objects.
@@ -122,6 +139,7 @@ class Writer:
         self.rows: list[list[str]] = []
         self.drawn = 0
         self._names: set[Path] = set()
+        self._kept: list[list[str]] = []
         self._document = CocoDocument(task.classes)
 
     @property
@@ -133,7 +151,7 @@ class Writer:
         """Make the folder. No file may take the place of another one, of an image, or of anything else.
 
         Raises:
-            DatasetError: one would.
+            DatasetError: one would, or the folder holds predictions of other images that the tables could not tell of.
         """
         ends = self.predictor.suffixes(self.style)
         taken = {image.place.resolve(): image for image in images}
@@ -146,7 +164,33 @@ class Writer:
         tables += [self.output / _OBJECTS] if self.predictor.writes_objects else []
         tables += [self.output / _IDS, self.output / _LEGEND] if self.predictor.ids(self.style) else []
         self._names = {self._path(image, end) for image in images for end in ends}
+        self._check_others({image.where for image in images}, {_file_name(image) for image in images}, tables)
         prediction_folder(self.output, [*tables, *self._names], self.kind)
+
+    def _check_others(self, own: set[str], names: set[str], tables: Sequence[Path]) -> None:
+        """Keep the rows of other images that an earlier command wrote, of the same classes."""
+        before, _, kinds = _noted(self.output / PREDICTIONS)
+        noted = {self.output / name for name in before} if kinds == {self.kind} else set()
+        if self.table in noted & {*tables}:
+            header, *rows = _read_table(self.table) or [[]]
+            self._kept = [row for row in rows if row[:1] and row[0] not in own]
+            if self._kept and header != ["file", *self.predictor.columns]:
+                raise self._of_others(self.table, "other columns")
+        if self.output / _OBJECTS in noted & {*tables} and not _images_of(self.output / _OBJECTS) <= names:
+            raise self._of_others(self.output / _OBJECTS, "other images")
+        others = any(path.exists() for path in noted - self._names - {*tables})
+        if others and _read_table(self.output / _IDS) not in ([], self._ids()):
+            raise self._of_others(self.output / _IDS, "other classes")
+
+    def _of_others(self, path: Path, found: str) -> DatasetError:
+        return DatasetError(
+            str(self.output),
+            remedy="Choose another folder with -o",
+            message=f"{path} tells of {found}, and predictions that it tells of would stay.",
+        )
+
+    def _ids(self) -> list[list[str]]:
+        return [["id", "name", "r", "g", "b"], *(list(map(str, row)) for row in self.predictor.ids(self.style) or ())]
 
     def add(self, image: InputImage, prediction: Prediction) -> None:
         """Write the files of one prediction, and keep its rows for the table."""
@@ -162,11 +206,11 @@ class Writer:
     def close(self) -> None:
         """Write the tables, however it ends."""
         if self.predictor.columns:
-            write_table(self.table, [["file", *self.predictor.columns], *self.rows])
+            write_table(self.table, [["file", *self.predictor.columns], *self._kept, *self.rows])
         if self.predictor.writes_objects:
             files.replace_whole(self.output / _OBJECTS, self._document.encoded().encode())
         if ids := self.predictor.ids(self.style):
-            write_table(self.output / _IDS, [["id", "name", "r", "g", "b"], *ids])
+            write_table(self.output / _IDS, self._ids())
             if self.output / _LEGEND not in self._names:  # an image may have that name
                 files.replace_whole(self.output / _LEGEND, _legend(ids))
         finish_folder(self.output)

@@ -33,7 +33,7 @@ MAX_POINTS: Final = 500
 COLORS: Final = ("#2a7a8c", "#d1495b", "#edae49", "#66a182", "#7b5ea7", "#2e4057", "#8d6b94", "#b0883f")
 _WIDTH, _HEIGHT = 400, 220  # of the drawn area, in units of the SVG
 _TICKS: Final = 4
-_HIGHEST: Final = 10**300
+_HIGHEST: Final = 1e300
 _MIN: Final = 1e-6  # times the values: what differs by less is the same
 
 
@@ -154,7 +154,7 @@ def _axes(ticks: Sequence[float], scale: _Scale) -> str:
 
 
 def _extent(values: Sequence[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
+    low, high = (min(_HIGHEST, max(-_HIGHEST, each(values))) for each in (min, max))
     if high - low > max(1 / _HIGHEST, _MIN * max(abs(low), abs(high))):
         return low, high
     room = abs(low) / 2 or 1.0  # all are the same

@@ -146,7 +146,21 @@ def test_names_of_splits_are_plain(packed, tmp_path, name):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["../elsewhere/secret.tfrecord", "/tmp/x.tfrecord", "*", "**", "a\0b", "", ".hidden"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../elsewhere/secret.tfrecord",
+        "/tmp/x.tfrecord",
+        "*",
+        "**",
+        "a\0b",
+        "a\nb",
+        "\33]0;x\7",
+        "\x9b2J",
+        "",
+        ".hidden",
+    ],
+)
 def test_shards_lie_in_the_folder(packed, tmp_path, name):
     val = packed.description.splits["val"]
     val = dataclasses.replace(val, shards=(dataclasses.replace(val.shards[0], name=name),))

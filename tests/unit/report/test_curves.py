@@ -63,6 +63,12 @@ def test_without_points_there_is_nothing():
     assert chart("x", []) == chart("x", [Curve("a", []), Curve("b", [(1, float("nan")), (2, float("inf"))])]) == ""
 
 
+def test_values_at_the_ends_of_what_numbers_can_be_are_drawn():
+    drawn = chart("x", [Curve("a", [(1, 1.7e308), (2, -1.7e308)]), Curve("b", [(1, 5e-324), (2, 0.0)])])
+    assert "nan" not in drawn
+    assert "inf" not in drawn
+
+
 def test_long_curves_keep_500_points_with_their_ends():
     points = [(step, float(step)) for step in range(12_345)]
     kept = thinned(points)

@@ -192,10 +192,15 @@ def test_figures_are_small_and_a_damaged_one_is_named(evaluated_run, tmp_path):
     noisy = np.clip(fields + rng.normal(0, 6, fields.shape), 0, 255).astype(np.uint8)
     (figures / "predictions-val-00000004.png").write_bytes(encode_png(noisy))
     (figures / "worst-val-00000004.png").write_bytes(b"no image")
+    huge = bytearray(encode_png(np.zeros((1, 1, 3), np.uint8)))
+    huge[16:24] = (32_000).to_bytes(4) * 2
+    (figures / "worst-val-00000005.png").write_bytes(huge)
     page = write_report(RunFolder.open(tmp_path / "run")).read_text()
 
     assert (figures / "predictions-val-00000004.png").stat().st_size > 10_000_000
     assert len(page) < 2_000_000
-    assert "<p>worst-val-00000004.png: expected a PNG image, found a damaged one. Draw it again.</p>" in page
+    for step in (4, 5):
+        said = f"worst-val-0000000{step}.png: expected a PNG image, found a damaged or a huge one. Draw it again."
+        assert f"<p>{said}</p>" in page
     (shown,) = re.findall(r"data:image/webp;base64,([^\"]+)", page)
     assert cv2.imdecode(np.frombuffer(base64.b64decode(shown), np.uint8), cv2.IMREAD_COLOR).shape == (4000, 1600, 3)

@@ -285,8 +285,8 @@ def _named_splits(folder: Path, trees: Mapping[Path, Mapping[str, Any]]) -> dict
         for split, names in listing.SPLITS.items():
             for value in filter(None, map(tree.get, names)):
                 texts = value if isinstance(value, list) else [value]
-                for text in texts:
-                    place = _place(folder, str(text), there)
+                for text in (each for each in texts if isinstance(each, str)):
+                    place = _place(folder, text, there)
                     if place is not None:
                         found.setdefault(place, split)
     return found if len(set(found.values())) > 1 else {}

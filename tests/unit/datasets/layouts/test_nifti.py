@@ -339,7 +339,7 @@ def test_damaged_files_are_named(tmp_path, name, damage):
         (lambda data: data + bytes(3 << 20), "more bytes than its header announces"),
         (
             lambda data: data[:40] + struct.pack("<4h", 3, 2048, 2048, 2048) + data[48:],
-            "8,589,934,592 voxels, more than 1,073,741,824",
+            "8,589,934,592 voxels, more than 536,870,912",
         ),
     ],
 )
