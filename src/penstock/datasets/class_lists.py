@@ -29,6 +29,7 @@ _NAMED: Final = re.compile(r"([^;,\t]+)[;,\t]\s*(\d{1,9})")
 _MAX_JSON: Final = 1 << 20  # bytes of a file of class names
 _MAX_DIGITS: Final = 18  # of an id
 _IGNORED: Final = 255  # an id that means no class
+_NO_CLASS: Final = "__ignore__"  # LabelMe's first line, of the id -1
 
 
 def read_classes(folder: Path) -> tuple[str, ...]:
@@ -53,19 +54,34 @@ def _names_in(path: Path) -> tuple[str, ...]:
     if path.suffix in {".json", ".yaml", ".yml"}:
         return names_in_json(path)
     if path.suffix == ".csv":
-        lines = [line for each in listing.text_of(path).splitlines() if (line := each.strip())]
-        return _numbered(lines, str(path)) or _numbered(lines[1:], str(path))
+        return _numbered([line for each in listing.text_of(path).splitlines() if (line := each.strip())], str(path))
     return names_in_file(path)
 
 
 def _numbered(lines: Sequence[str], where: str) -> tuple[str, ...]:
-    """The names of lines that each have an id from 0 on too; none where some have another form."""
-    first, last = [_NUMBERED.fullmatch(line) for line in lines], [_NAMED.fullmatch(line) for line in lines]
-    names = {int(each[1]): each[2] for each in first if each} if all(first) else {}
-    names = names or ({int(each[2]): each[1] for each in last if each} if all(last) else {})
-    if len(names) != len(lines) or sorted(names) != [*range(len(names))]:
-        return ()
-    return check_names([listing.composed(names[number].strip()) for number in sorted(names)], where)
+    """The names of lines that each have an id too, perhaps below the names of the columns; none where some have another
+    form. Ids that begin with 1 leave id 0 to a class without a name.
+    """
+    for rows in (lines, lines[1:]):
+        first, last = [_NUMBERED.fullmatch(line) for line in rows], [_NAMED.fullmatch(line) for line in rows]
+        names = {int(each[1]): each[2] for each in first if each} if all(first) else {}
+        names = names or ({int(each[2]): each[1] for each in last if each} if all(last) else {})
+        in_order = sorted(names) == [*range(len(names))] or ([*names] == sorted(names) and min(names, default=2) < 2)  # noqa: PLR2004
+        if rows and len(names) == len(rows) and in_order:
+            names.setdefault(0, "class0")
+            _check_gaps(sorted(names), where)
+            return check_names([listing.composed(names[number].strip()) for number in sorted(names)], where)
+    return ()
+
+
+def _check_gaps(ids: list[int], where: str) -> None:
+    if ids != [*range(len(ids))]:
+        raise DatasetError(
+            where,
+            expected="class names for the ids from 0 on, without gaps",
+            found=f"ids {', '.join(map(str, ids[:12]))}{', ...' if len(ids) > 12 else ''}",  # noqa: PLR2004 - a line
+            remedy="Name every id, or write classes.txt with a line for each",
+        )
 
 
 def _is_no_list_of_classes(path: Path) -> bool:
@@ -94,13 +110,7 @@ def names_in_json(path: Path) -> tuple[str, ...]:
     ids = sorted(names)
     if ids[-1] == _IGNORED and len(ids) <= _IGNORED:
         ids.pop()  # of fewer classes than that id counts
-    if ids != [*range(len(ids))]:
-        raise DatasetError(
-            str(path),
-            expected="class names for the ids from 0 on, without gaps",
-            found=f"ids {', '.join(map(str, ids[:12]))}{', ...' if len(ids) > 12 else ''}",  # noqa: PLR2004 - a line
-            remedy="Name every id, or write classes.txt with a line for each",
-        )
+    _check_gaps(ids, str(path))
     return check_names([listing.composed(names[number]) for number in ids], str(path))
 
 
@@ -134,10 +144,9 @@ def names_in_file(path: Path) -> tuple[str, ...]:
         raise DatasetError(
             str(path), expected="class names in UTF-8", found=str(error), remedy="Save the file as UTF-8"
         ) from None
-    lines = text.rstrip().split("\n")
-    return _numbered([line.strip() for line in lines], str(path)) or check_names(
-        [listing.composed(line.strip()) for line in lines], str(path)
-    )
+    lines = [line.strip() for line in text.rstrip().split("\n")]
+    lines = lines[lines[0] == _NO_CLASS :]
+    return _numbered(lines, str(path)) or check_names([*map(listing.composed, lines)], str(path))
 
 
 def check_names(names: list[str], where: str) -> tuple[str, ...]:

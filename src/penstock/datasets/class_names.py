@@ -33,6 +33,15 @@ def doubts(items: Sequence[InspectedItem], labels: Labels, folder: Path, kind: K
         yield Problem("classes alike", place, message, fatal=False, whole=True)
 
 
+def from_one(place: str, thing: str, names: Sequence[str]) -> Problem:
+    """A note of ids among which 0 is missing, as where they are counted from 1."""
+    message = (
+        f"{place}: no {thing} has the id 0, {names[0]}. If ids are counted from 1, every {thing} has the name of the "
+        "next class: subtract 1 from the ids."
+    )
+    return Problem("id 0 is not used", place, message, fatal=False, whole=True)
+
+
 def _equal(classes: Sequence[str]) -> Iterator[str]:
     """Classes such as 1 and 1.0, as tables of several programs have them."""
     first: dict[float, str] = {}

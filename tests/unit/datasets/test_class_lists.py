@@ -129,6 +129,9 @@ def test_a_number_of_thousands_of_digits_is_no_id(tmp_path):
         ("classes.txt", "0 sky\n1 tree\n2 road\n"),
         ("classes.txt", "0: sky\n1: tree\n2: road\n"),
         ("classes.txt", "0\tsky\n1\ttree\n2\troad\n"),
+        ("classes.txt", "# id name\n0 sky\n1 tree\n2 road\n"),
+        ("label_names.txt", "id name\n0 sky\n1 tree\n2 road\n"),
+        ("labels.txt", "__ignore__\nsky\ntree\nroad\n"),
         ("classes.csv", "id,name\n2,road\n0,sky\n1,tree\n"),
         ("classes.csv", "name,id\nsky,0\ntree,1\nroad,2\n"),
         ("train/_classes.csv", "Pixel Value, Class\n0, sky\n1, tree\n2, road\n"),
@@ -142,9 +145,30 @@ def test_names_are_read_in_every_form(tmp_path, name, text):
     assert read_classes(tmp_path) == NAMES
 
 
-@pytest.mark.parametrize(
-    "text", ["name,r,g,b\nsky,0,0,0\ntree,1,1,1\n", "file,label\na.jpg,3\nb.jpg,4\n", "1,sky\n2,tree\n"]
-)
+@pytest.mark.parametrize("text", ["name,r,g,b\nsky,0,0,0\ntree,1,1,1\n", "file,label\na.jpg,3\nb.jpg,4\n"])
 def test_tables_of_something_else_name_no_classes(tmp_path, text):
     write(tmp_path / "classes.csv", text)
     assert read_classes(tmp_path) == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["1 sky\n2 tree\n3 road\n", "id name\n1 sky\n2 tree\n3 road\n", "1,sky\n2,tree\n3,road"]
+)
+def test_ids_from_1_on_leave_id_0_without_a_name(tmp_path, text):
+    write(tmp_path / ("classes.csv" if "," in text else "classes.txt"), text)
+    assert read_classes(tmp_path) == ("class0", *NAMES)
+
+
+def test_a_gap_in_the_ids_is_refused(tmp_path):
+    write(tmp_path / "classes.txt", "0 sky\n2 tree\n3 road\n")
+    refused(
+        read_classes, tmp_path,
+        message=f"{tmp_path}/classes.txt: expected class names for the ids from 0 on, without gaps, found ids 0, 2, 3. Name "
+        "every id, or write classes.txt with a line for each.",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["101 dalmatians\n7 dwarfs\n", "7 up\n8 ball\n"])
+def test_names_that_begin_with_numbers_are_names(tmp_path, text):
+    write(tmp_path / "classes.txt", text)
+    assert read_classes(tmp_path) == tuple(text.splitlines())

@@ -25,7 +25,9 @@ def named(folder: Path, name: str, task: str) -> Layout | None:
     known = layouts()[name]
     found = known.recognise(folder)
     if found is not None and known.rank == "last":  # which the user has confirmed
-        found = replace(found, problems=tuple(each for each in found.problems if each.kind not in folders.DOUBTS))
+        left = (each for each in found.problems if each.kind not in folders.DOUBTS)
+        sure = (replace(each, fatal=each.fatal and each.kind != folders.MASKS_INSIDE) for each in left)
+        found = replace(found, problems=tuple(sure))
     return next((each for each in _ways(name, found) if task in {"", each.kind.name}), None)
 
 

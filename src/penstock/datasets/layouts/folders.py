@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import class_lists, listing
@@ -12,12 +13,12 @@ from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import sides
 from penstock.datasets.layouts.evidence import are_masks
 from penstock.datasets.layouts.masks import IMAGES, MASKS, outside
+from penstock.datasets.layouts.matching import shorter_among
 from penstock.kinds.items import Item, Labels, Problem, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _NO_CLASS: Final = re.compile(
@@ -33,7 +34,6 @@ MASKS_INSIDE: Final = "masks in classes"
 DOUBTS: Final = frozenset(
     {
         sides.KIND,
-        MASKS_INSIDE,
         "data sets as classes",
         "splits as classes",
         "splits in classes",
@@ -51,7 +51,7 @@ def recognise(folder: Path) -> Layout | None:
     divided = listing.splits(folder)
     splits = divided or {"train": folder}
     depth = _depth(splits.values())
-    called = {listing.composed(name) for path in splits.values() for name in _classes(path, depth)}
+    called = {listing.composed(each.name) for path in splits.values() for each in _classes(path, depth) if _holds(each)}
     classes = sorted(called, key=lambda name: (int(name) if _NUMBER.fullmatch(name) else -1, name))
     if not any(listing.is_image(path) for root in splits.values() for path in listing.files(root)) or not classes:
         return None
@@ -65,6 +65,7 @@ def recognise(folder: Path) -> Layout | None:
         items += found
         problems += [*wrong, *_empty_classes(folder, split, root, classes, items)]
         ignored += left
+    problems += masks_among(folder, items)
     names = _names(folder, classes)
     how = f"splits: {', '.join(splits)}" if divided else "no train/, val/ or test/: all images are in train"
     which = "each folder in those of the dates is a class" if depth else "each folder with images is a class"
@@ -121,9 +122,17 @@ def _classless(name: str) -> Problem:
     return Problem("image in no class", name, message, fatal=False)
 
 
-def _classes(root: Path, depth: int) -> list[str]:
+def _classes(root: Path, depth: int) -> list[Path]:
     tops = listing.folders(root)
-    return [path.name for top in tops for path in (listing.folders(top) if depth else [top])]
+    return [path for top in tops for path in (listing.folders(top) if depth else [top])]
+
+
+def _holds(folder: Path) -> bool:
+    """Whether a folder may be one of a class: it holds images, or nothing yet, rather than lists or annotations."""
+    if any(map(listing.is_image, folder.iterdir())):
+        return True
+    found = listing.files(folder)
+    return not found or any(map(listing.is_image, found))
 
 
 def _depth(roots: Iterable[Path]) -> int:
@@ -167,24 +176,27 @@ def _doubts(folder: Path, root: Path, depth: int) -> Iterator[Problem]:
     if named_for and ("" not in named_for or {"train", "test"} <= named_for or {"train", "val"} <= named_for):
         yield _splits(folder, folders)
     yield from sides.problems(folder, folders)
-    yield from _masks_inside(folder, folders)
     yield from _no_classes(folder, folders)
 
 
-def _masks_inside(folder: Path, folders: Sequence[Path]) -> Iterator[Problem]:
-    """Images of the folders of classes that have the names of others there, and look like their masks."""
-    named_so: dict[tuple[Path, str], list[Path]] = {}
-    for top in folders:
-        for path in filter(listing.is_image, listing.files(top)):
-            named_so.setdefault((top, path.stem), []).append(path)
-    pairs = [sorted(each, key=_is_png) for each in named_so.values() if len(each) == _PAIR]
-    if 4 * len(pairs) >= len(named_so) and are_masks([mask for _, mask in pairs], [image for image, _ in pairs]):
+def masks_among(folder: Path, items: Sequence[Item]) -> Iterator[Problem]:
+    """Images of a class that have the names of others there, perhaps with more behind, and look like their masks."""
+    named_so: dict[int, dict[str, list[Path]]] = {}
+    for item in items:
+        if isinstance(item.image, Path):
+            named_so.setdefault(item.label, {}).setdefault(item.image.stem, []).append(item.image)
+    for known in named_so.values():
+        pairs = [sorted(each, key=_is_png) for each in known.values() if len(each) == _PAIR]
+        pairs += [[known[own][0], each[0]] for name, each in known.items() if (own := shorter_among(name, known))]
+        if 4 * len(pairs) < len(known) or not are_masks([mask for _, mask in pairs], [image for image, _ in pairs]):
+            continue
         image, mask = (named(path, folder) for path in pairs[0])
         message = (
             f"{mask}: expected an image of a class, found what looks like the mask of {image}. Pack the masks with "
             "--task segmentation from folders images/ and masks/, or move them away."
         )
         yield Problem(MASKS_INSIDE, mask, message, whole=True)
+        return
 
 
 def _is_png(path: Path) -> tuple[int, bool]:

@@ -23,12 +23,19 @@ def plain(text: str) -> str:
     return listing.composed(PureWindowsPath(text).as_posix())
 
 
+def folder_of(folder: Path, split: str) -> Path | None:
+    """The folder of a split, or the only one whose name holds that of the split: train_images."""
+    called = [path for path in listing.folders(folder) if listing.role_of(path.name)[1] == split]
+    return listing.splits(folder).get(split) or (called[0] if len(called) == 1 else None)
+
+
 class Images:
     """The images of a folder, which messages name from a root above it."""
 
     def __init__(self, folder: Path, root: Path | None = None, near: Path | None = None) -> None:
         self._inside = folder
         self._near = [folder, folder / "images", *([near] if near else [])]
+        self._nearest = near
         self.folder = root or folder
 
     def find(self, text: str) -> Path | None:
@@ -38,7 +45,18 @@ class Images:
         if found := next(filter(None, direct), None):
             return found
         there = self._of_that_name(name)
-        return there[0] if len(there) == 1 else None
+        return there[0] if len(there) == 1 else self._of_that_end(name, there)
+
+    def _of_that_end(self, name: str, there: Sequence[Path]) -> Path | None:
+        """The one of several files whose path ends as the name does, or that lies where its table's images lie."""
+        parts = name.split("/")
+        for start in range(len(parts) - 1):
+            end = "/" + "/".join(parts[start:])
+            found = [path for path in there if f"/{listing.composed(path.as_posix())}".endswith(end)]
+            if found:
+                return found[0] if len(found) == 1 else None
+        near = [path for path in there if len(parts) == 1 and self._nearest and path.is_relative_to(self._nearest)]
+        return near[0] if len(near) == 1 else None
 
     def among(self, text: str) -> str:
         """The end of a sentence on an image that was not found: where files of its name are, if there are several."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
+from penstock.datasets.layouts import folders
 from penstock.errors import DatasetError
 from penstock.kinds.items import Item, Labels, Problem
 from penstock.progress import counted
@@ -47,6 +49,7 @@ def by_pattern(folder: Path, pattern: str) -> Layout:
         if match
     ]
     problems = [_unnamed(path.relative_to(folder).as_posix(), pattern) for path, match in found.items() if not match]
+    problems += [replace(doubt, fatal=False) for doubt in folders.masks_among(folder, items)]
     reasons = [f"{counted(len(classes), 'class')} in the names of files, by {pattern}"]
     reasons += [f"splits: {', '.join(divided)}"] if divided else []
     return Layout(PATTERN_TASK, "labels in names", tuple(reasons), tuple(items), Labels(classes), tuple(problems))

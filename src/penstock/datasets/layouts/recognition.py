@@ -86,6 +86,8 @@ def recognise(folder: Path, how: LayoutOptions) -> Layout:
     if not said and (error := foreign.refusal(folder, found)):
         raise error
     bare = found is None or (_unlabelled(found) and not how.layout)
+    if found is None and how.task and not how.layout and (other := _found(folder, replace(how, task=""))):
+        raise _of_another_task(folder, how.task, other)
     nameless = (table.without_names(folder) or unread.refusal(folder)) if bare else None
     if nameless or found is None:
         raise nameless or _unknown(folder, how)
@@ -177,7 +179,7 @@ def _of_rater(found: Layout, rater: str) -> Layout:
         raise DatasetError(
             f"--rater {rater}",
             expected=f"one of {', '.join(found.raters)}" if found.raters else "masks of several raters",
-            found=rater if found.raters else f"{found.name}, with one mask for each image at most",
+            found=rater if found.raters else f"{found.name}, in which no masks are told apart by raters",
             remedy="Choose one of them" if found.raters else "Remove --rater",
         )
     problems = tuple(problem for problem in found.problems if problem.kind != several.RATERS)
@@ -195,10 +197,11 @@ def _found(folder: Path, how: LayoutOptions) -> Layout | None:
                 remedy="Give both folders",
                 message="--images and --masks need each other.",
             )
-        return masks.given(folder, how.images, how.masks)
+        return _for_task(how.task, "--images and --masks", masks.given(folder, how.images, how.masks))
     if how.fields:
-        found = (known.recognise_fields(folder, how.fields) for known in layouts().values())
-        return next(filter(None, found), None)
+        every = (known.recognise_fields(folder, how.fields) for known in layouts().values())
+        found = next(filter(None, every), None)
+        return _for_task(how.task, "--field", found) if found else None
     if place := custom.import_path_of(how.layout):
         return _custom(place, folder)
     if how.layout and how.layout not in layouts():
@@ -211,6 +214,18 @@ def _found(folder: Path, how: LayoutOptions) -> Layout | None:
     if how.layout:
         return choosing.named(folder, how.layout, how.task)
     return choosing.chosen(folder, how.task)
+
+
+def _for_task(task: str, option: str, found: Layout) -> Layout:
+    """The layout, which the task must fit."""
+    if task in {"", found.kind.name}:
+        return found
+    raise DatasetError(
+        f"--task {task}",
+        expected=f"{found.kind.name}, by {option}",
+        found=task,
+        remedy="Remove one of the options",
+    )
 
 
 def _custom(place: custom.ImportPath, folder: Path) -> Layout | None:
@@ -237,8 +252,6 @@ def _of_another_task(folder: Path, task: str, found: Layout) -> DatasetError:
 
 
 def _unknown(folder: Path, how: LayoutOptions) -> DatasetError:
-    if how.task and not how.layout and (other := _found(folder, replace(how, task=""))):
-        return _of_another_task(folder, how.task, other)
     known = [layouts()[how.layout]] if how.layout in layouts() else [] if how.layout else layouts().values()
     if refusal := next(filter(None, (each.refusal(folder) for each in known)), None):
         return refusal

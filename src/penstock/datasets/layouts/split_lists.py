@@ -9,6 +9,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
 _FOLDERS: Final = (
     "", "imagesets", "splits", "split", "lists", "list", "data", "sets", "meta", "segmentation", "main", "layout"
 )  # fmt: skip
+_TABLES: Final = frozenset({".csv", ".tsv"})
 _ENDS: Final = frozenset({".txt", ".lst", ".csv", ".tsv", ".list"})
 _DEEPEST: Final = 3  # folders
 _LARGEST: Final = 64 << 20  # bytes
 _SEVERAL: Final = 2  # splits
 _BEGINS: Final = re.compile(r"(train|test|val)(?=[A-Z]?[-_ ]?\d)")  # train_1, testA_2: the images of GlaS
 _SIDES: Final = {"1": "train", "0": "test"}
+_SHOWN: Final = 4  # lists in a sentence
 _MOSTLY: Final = 0.5  # of the lines of a list name an image
 
 
@@ -48,10 +51,20 @@ def divide(folder: Path, found: Layout) -> Layout:
     paths = [*_paths(folder)]
     names = _names(folder, found.items) if len(paths) >= _SEVERAL else {}
     near = {path: there for path in paths if (there := _of_itself(folder, path, found.items))}
-    lists = {path: lines for path in paths if path not in near and (lines := _lines(path, names))}
+    inside = _folders(folder, found.items) if names else {}
+    lists = {path: lines for path in paths if path not in near and (lines := _lines(path, names, inside))}
     notes = [unlabelled_split(folder, there, path) for path, there in near.items()]
-    found = replace(found, problems=(*found.problems, *notes))
+    if len({*map(_split_of, lists)}) < _SEVERAL:
+        every = [*_paths(folder, anywhere=True)]
+        names = names or (_names(folder, found.items) if len(every) >= _SEVERAL else {})
+        inside = inside or (_folders(folder, found.items) if names else {})
+        lists |= {path: lines for path in every if path not in near and (lines := _lines(path, names, inside))}
     parts = {split: (path, lists[path]) for split, path in _chosen([*lists]).items()}
+    if len({*map(_split_of, lists)}) >= _SEVERAL > len(parts):
+        notes.append(_rivals(folder, [*lists]))
+    elif not parts:
+        notes += [_unread(folder, path) for path in paths if path not in near and path.suffix.lower() not in _TABLES]
+    found = replace(found, problems=(*found.problems, *notes))
     if len(parts) < _SEVERAL:
         parts = _numbered(folder)
     if len(parts) < _SEVERAL:
@@ -101,11 +114,11 @@ def _by_folders(folder: Path, found: Layout) -> Layout | None:
     return None
 
 
-def _paths(folder: Path) -> Iterator[Path]:
-    """The files that are named for a split, in the folder and in folders of lists."""
+def _paths(folder: Path, *, anywhere: bool = False) -> Iterator[Path]:
+    """The files that are named for a split, in the folder and in folders of lists, or in any folder."""
     for path in listing.files(folder):
         above = path.relative_to(folder).parts[:-1]
-        if len(above) > _DEEPEST or not all(name.lower() in _FOLDERS for name in above):
+        if len(above) > _DEEPEST or not (anywhere or all(name.lower() in _FOLDERS for name in above)):
             continue
         if path.suffix.lower() in _ENDS and _split_of(path) and path.stat().st_size <= _LARGEST:
             yield path
@@ -182,7 +195,7 @@ def _with_the_rest(paths: Sequence[Path], names: Mapping[str, int]) -> dict[str,
 
 
 def _split_of(path: Path) -> str:
-    return listing.role_of(path.stem)[1]
+    return listing.role_of(path.stem.removesuffix("set"))[1]  # trainset.txt
 
 
 def _names(folder: Path, items: Sequence[Item]) -> Mapping[str, int]:
@@ -198,15 +211,35 @@ def _names(folder: Path, items: Sequence[Item]) -> Mapping[str, int]:
     return found
 
 
-def _lines(path: Path, names: Mapping[str, int]) -> list[tuple[int, str]]:
-    """The lines with what each calls an image; none where few of them name one."""
+def _folders(folder: Path, items: Sequence[Item]) -> Mapping[str, list[str]]:
+    """The images of each folder, by its path or the end of it: lists of videos name those."""
+    found: dict[str, list[str]] = {}
+    for item in items:
+        path = listing.composed(named(item.image, folder))
+        above = path.split("/")[:-1]
+        for start in range(len(above)):
+            found.setdefault("/".join(above[start:]), []).append(path)
+    return found
+
+
+def _lines(
+    path: Path, names: Mapping[str, int], folders: Mapping[str, list[str]] = MappingProxyType({})
+) -> list[tuple[int, str]]:
+    """The lines with what each calls an image, those of a folder once for each of its images; none where few of them
+    name one.
+    """
     try:
         text = listing.text_of(path)
     except DatasetError:
         return []
-    lines = [(number, _first_word(line)) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    words = [(number, _first_word(line)) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    lines = [
+        (number, each)
+        for number, word in words
+        for each in ([word] if _find(word, names) is not None else folders.get(plain(word).strip("/"), [word]))
+    ]
     known = sum(_find(word, names) is not None for _, word in lines)
-    if known and lines and _find(lines[0][1], names) is None and path.suffix.lower() in {".csv", ".tsv"}:
+    if known and lines and _find(lines[0][1], names) is None and path.suffix.lower() in _TABLES:
         lines = lines[1:]  # the names of the columns
     return lines if known > _MOSTLY * len(lines) else []
 
@@ -255,6 +288,22 @@ def _assign(
             found = f"{name}, which is in {assigned[number]} too"
             message = f"{place}: expected an image of one split, found {found}. Remove one of the two lines."
             yield Problem("image in two lists", name, message)
+
+
+def _rivals(folder: Path, paths: Sequence[Path]) -> Problem:
+    """Several lists of one split, as of folds: which of them divide the images is not known."""
+    shown = ", ".join(named(path, folder) for path in paths[:_SHOWN]) + (", ..." if len(paths) > _SHOWN else "")
+    message = (
+        f"{shown}: expected one list of images for each split, found several. Move those away that are not to divide "
+        "the images."
+    )
+    return Problem("several lists", named(paths[0], folder), message, whole=True)
+
+
+def _unread(folder: Path, path: Path) -> Problem:
+    place = named(path, folder)
+    message = f"{place}: it is called as a list of {_split_of(path)}, but hardly a line names an image: it is not read."
+    return Problem("list that is not read", place, message, fatal=False, whole=True)
 
 
 def _unlisted(name: str) -> Problem:

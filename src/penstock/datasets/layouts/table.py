@@ -16,12 +16,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from penstock.datasets import class_lists, listing
+from penstock.datasets import class_lists, class_names, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import label_lists, table_boxes
 from penstock.datasets.layouts.columns import check_fields, class_column, image_column, other_images, renamed
 from penstock.datasets.layouts.csv_files import BEYOND, SUBMISSION, check_columns, columns_of, read_rows
-from penstock.datasets.layouts.lookup import Images, plain
+from penstock.datasets.layouts.lookup import Images, folder_of, plain
 from penstock.datasets.layouts.one_hot import LABEL, one_hot
 from penstock.datasets.layouts.split_columns import SPLIT, with_splits
 from penstock.errors import DatasetError
@@ -38,17 +38,8 @@ _FILE: Final = (
     "image_id", "imageid", "id_code", "id",
 )  # fmt: skip
 _LABEL: Final = (
-    "label",
-    "class",
-    "category",
-    "class_name",
-    "classname",
-    "target",
-    "diagnosis",
-    "breed",
-    "species",
-    "labelname",
-)
+    "label", "class", "category", "class_name", "classname", "target", "diagnosis", "breed", "species", "labelname",
+)  # fmt: skip
 _SPLIT: Final = ("split", "set", "subset")
 _GROUP: Final = (
     "group", "patient", "patient_id", "patientid", "subject", "subject_id", "case", "case_id", "study_id", "video",
@@ -147,16 +138,23 @@ def _read(folder: Path, path: Path, fields: Mapping[str, str]) -> tuple[_Table |
     wrong += [] if edges else table_boxes.unread_boxes(place, rows, columns)
     if edges:
         rows = {line: _without_objects(row, _first(_LABEL, columns), edges) for line, row in rows.items()}
-    rows = _with_names(rows, _first(_LABEL, columns), class_lists.read_classes(folder))
+    rows, doubts = _with_names(place, rows, _first(_LABEL, columns), class_lists.read_classes(folder))
+    wrong += doubts
     return _Table(path, rows, columns, called, column if column.lower() not in _SPLIT else ""), wrong
 
 
-def _with_names(rows: dict[int, Row], label: str, names: Sequence[str]) -> dict[int, Row]:
-    """Rows whose labels are the ids of classes that classes.txt names, with these names."""
+def _with_names(
+    place: str, rows: dict[int, Row], label: str, names: Sequence[str]
+) -> tuple[dict[int, Row], list[Problem]]:
+    """Rows whose labels are the ids of classes that classes.txt names, from 0 or from 1 on, with these names."""
     found = {row.get(label, "") for row in rows.values()} - {""}
-    if not found or found & set(names) or not all(0 <= class_lists.id_in(each) < len(names) for each in found):
-        return rows
-    return {n: {**row, label: names[int(row[label])]} if row.get(label) else row for n, row in rows.items()}
+    ids = {class_lists.id_in(each) for each in found}
+    first = int(0 not in ids and len(names) in ids)
+    if not found or found & set(names) or not all(first <= number < len(names) + first for number in ids):
+        return rows, []
+    doubts = [] if first or 0 in ids else [class_names.from_one(place, "row", names)]
+    given = {n: {**row, label: names[int(row[label]) - first]} if row.get(label) else row for n, row in rows.items()}
+    return given, doubts
 
 
 def _without_objects(row: Row, label: str, edges: Sequence[str]) -> Row:
@@ -256,7 +254,7 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
     file, label, split = (_first(names, columns) for names in (_FILE, _LABEL, _SPLIT))
     edges = table_boxes.columns_of_boxes(columns)
     inside = path.parent != folder and any(map(listing.is_image, listing.files(path.parent)))
-    images = Images(path.parent if inside else folder, folder, near=listing.splits(folder).get(usual))
+    images = Images(path.parent if inside else folder, folder, near=folder_of(folder, usual))
     lines, problems = _sorted_out(images, path, rows, (file, label, *edges), class_lists.read_classes(folder))
     read = table_boxes.read_edges(lines, edges)
     places = {name: images.find(name) for name in dict.fromkeys(row[file] for row in lines.values())}

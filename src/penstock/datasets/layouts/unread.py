@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from penstock.datasets import listing
 from penstock.datasets.layouts.columns import image_column
 from penstock.datasets.layouts.csv_files import readable
 from penstock.datasets.layouts.lookup import Images
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from penstock.datasets.layout import Layout
 
 _COLUMNS: Final = 8  # in a sentence
+_LISTS: Final = re.compile(
+    r"[\[(]?\s*-?\d[\d.]*([\s,;]+-?\d[\d.]*)+\s*[\])]?|no_box|"
+)  # numbers in a cell, such as a box
 
 
 class _Table(NamedTuple):
@@ -87,7 +91,8 @@ def refusal(folder: Path) -> DatasetError | None:
 
 def _tables(folder: Path) -> Iterator[_Table]:
     images = Images(folder)
-    for path, rows, header in readable(folder, "*.csv", "*.tsv"):
+    every = [table for place in (folder, *listing.folders(folder)) for table in readable(place, "*.csv", "*.tsv")]
+    for path, rows, header in every:
         if len(header) > 1 and (column := image_column(rows, header, images)):
             splits = with_splits(rows, header, "")[1]
             likely = _likely_class(rows, [name for name in header if name not in {column, splits}] or header)
@@ -97,7 +102,11 @@ def _tables(folder: Path) -> Iterator[_Table]:
 def _likely_class(rows: Mapping[int, Mapping[str, str]], columns: Sequence[str]) -> str:
     """The column with the fewest values, of those that have several and are seldom empty; rather one of words."""
     cells = {name: [cell for row in rows.values() if (cell := row.get(name.lower(), ""))] for name in columns}
-    several = [name for name in columns if len(cells[name]) > len(rows) / 2 and len({*cells[name]}) > 1]
+    several = [
+        name
+        for name in columns
+        if len(cells[name]) > len(rows) / 2 and len({*cells[name]}) > 1 and not all(map(_LISTS.fullmatch, cells[name]))
+    ]
     return min(several, key=lambda name: (_are_numbers(cells[name]), len({*cells[name]})), default=columns[0])
 
 

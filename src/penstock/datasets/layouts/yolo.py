@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
 
-from penstock.datasets import class_lists, listing
+from penstock.datasets import class_lists, class_names, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import groups, shapes
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
@@ -100,11 +100,7 @@ def _from_one(folder: Path, items: list[Item], names: tuple[str, ...]) -> Iterat
     """A note where no box has the id 0, as where ids are counted from 1."""
     used = {box.label for item in items for box in item.label}
     if names and used and 0 not in used:
-        message = (
-            f"{folder}: no box has the id 0, {names[0]}. If ids are counted from 1, all boxes have the name of the "
-            "next class: subtract 1 from the ids."
-        )
-        yield Problem("id 0 is not used", str(folder), message, fatal=False, whole=True)
+        yield class_names.from_one(str(folder), "box", names)
 
 
 def _poses(folder: Path, points: list[int]) -> Iterator[Problem]:

@@ -468,3 +468,42 @@ def test_of_folders_named_for_splits_the_pattern_keeps_the_splits(tmp_path):
     found = inspect(tmp_path, how=LayoutOptions(pattern=pattern))
     assert {split: len(items) for split, items in found.splits.items()} == {"train": 2, "test": 2}
     assert found.labels.classes == ("buildings", "forest")
+
+
+@pytest.mark.parametrize(
+    ("image", "mask"),
+    [
+        ("benign ({}).png", "benign ({})_mask.png"),
+        ("Train/{:04}.png", "Train/Label/{:04}_label.png"),
+        ("{}.jpg", "{}.png"),
+    ],
+)
+@pytest.mark.parametrize("how", [{"layout": "folders"}, {"pattern": "^(?P<label>[^/]+)/"}])
+def test_masks_that_a_class_holds_are_named_by_every_way(tmp_path, image, mask, how):
+    """BUSI, DAGM, magnetic tiles."""
+    spots = np.zeros((24, 32), np.uint8)
+    spots[4:9, 5:20] = 255
+    for name in ("one", "two"):
+        for number in range(4):
+            miniatures.write(tmp_path / name / image.format(number), make_image(seed=hash((name, number)) % 1000))
+            miniatures.write(tmp_path / name / mask.format(number), gray(spots))
+    found = [each for each in inspect(tmp_path, how=LayoutOptions(**how)).problems if each.kind == "masks in classes"]
+    first = f"one/{mask.format(0)}"
+
+    assert [(each.message, each.fatal) for each in found] == [
+        (
+            f"{first}: expected an image of a class, found what looks like the mask of one/{image.format(0)}. Pack the masks "
+            "with --task segmentation from folders images/ and masks/, or move them away.",
+            False,
+        )
+    ]
+
+
+def test_a_folder_of_lists_is_no_class(tmp_path):
+    miniatures.folders(tmp_path)
+    classes = inspect(tmp_path).labels.classes
+    for name in ("meta", "train/meta"):
+        write(tmp_path / name / "notes.txt", "what it is")
+
+    assert inspect(tmp_path).labels.classes == classes
+    assert inspect(tmp_path).fatal == []

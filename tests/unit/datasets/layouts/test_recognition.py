@@ -7,6 +7,7 @@ import pytest
 from support import miniatures
 from support.commands import call
 from support.datasets import records
+from support.layouts import words
 
 from penstock.datasets import FolderDataset, LayoutOptions, inspect, pack
 from penstock.datasets.layouts.recognition import recognise
@@ -116,3 +117,34 @@ def test_a_limit_takes_images_from_all_of_a_split(raw, tmp_path, capsys):
     assert call("pack", raw, "-o", tmp_path / "data", "--limit", 3, capsys=capsys)[0] == 0
     assert FolderDataset.open(tmp_path / "data").split("train").records == 3
     assert [(each.item.split, each.item.name) for each in inspect(raw, how=LayoutOptions(limit=1000)).items] == every
+
+
+@pytest.mark.parametrize("task", ["detection", "classification", "matting"])
+def test_a_task_is_not_overruled_by_the_folders_that_are_named(tmp_path, task):
+    miniatures.masks(tmp_path)
+    said = words(tmp_path, LayoutOptions(images="images", masks="masks", task=task))
+
+    assert said == [
+        f"--task {task}: expected segmentation, by --images and --masks, found {task}. Remove one of the options."
+    ]
+
+
+def test_a_task_is_not_overruled_by_the_columns_that_are_named(tmp_path):
+    for number in range(2):
+        miniatures.write(tmp_path / f"{number}.png", miniatures.make_image(seed=number))
+    miniatures.write(tmp_path / "t.csv", "pic,kind\n0.png,a\n1.png,b\n")
+    said = words(tmp_path, LayoutOptions(fields={"image": "pic", "label": "kind"}, task="detection"))
+
+    assert said == [
+        "--task detection: expected classification, by --field, found detection. Remove one of the options."
+    ]
+
+
+def test_classes_are_not_proposed_where_boxes_lie(tmp_path):
+    """Stanford Cars."""
+    for number in range(2):
+        miniatures.write(tmp_path / f"{number}.png", miniatures.make_image(seed=number))
+    miniatures.write(tmp_path / "cars.csv", "fname,x1,y1,x2,y2,class\n0.png,1,1,9,9,a\n1.png,1,1,9,9,b\n")
+    (said,) = words(tmp_path, LayoutOptions(task="classification"))
+
+    assert said.startswith(f"{tmp_path}: expected data for classification, found data for detection (CSV).")

@@ -101,8 +101,8 @@ def test_raters_are_chosen_or_vote(tmp_path):
 def test_one_mask_each_has_no_raters(tmp_path):
     fill(tmp_path, {"x": TOP}, "masks/{0}.png")
     assert words(tmp_path, LayoutOptions(rater="a")) == [
-        "--rater a: expected masks of several raters, found image and mask folders, with one mask for each image at most. "
-        "Remove --rater."
+        "--rater a: expected masks of several raters, found image and mask folders, in which no masks are told apart by "
+        "raters. Remove --rater."
     ]
 
 

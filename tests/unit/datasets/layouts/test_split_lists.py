@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from support import miniatures
-from support.layouts import words
+from support.layouts import notes, words
 
 from penstock.datasets import inspect
 from penstock.errors import DatasetError
@@ -48,6 +48,10 @@ def splits_of(folder):
         ("splits/{}.lst", "{}.jpg"),
         ("lists/{}_list.txt", "some/other/root/images/{}.jpg masks/{}.png"),
         ("{}.csv", "images/{}.jpg,0"),
+        ("ImageSets/Custom/{}.txt", "{}"),
+        ("annotations/{}.txt", "{}"),
+        ("split1/{}.txt", "images/{}.jpg"),
+        ("data_list/{}set.txt", "{}.jpg"),
     ],
 )
 def test_a_list_is_read_wherever_it_lies(tmp_path, layout, place, line):
@@ -151,12 +155,49 @@ def test_json_of_something_else_divides_nothing(tmp_path, text):
     assert splits_of(tmp_path) == {"train": [*"012345"]}
 
 
-@pytest.mark.parametrize("names", [["train"], ["notes", "vals"], ["train_a", "train_b", "val"]])
+@pytest.mark.parametrize("names", [["train"], ["notes", "vals"]])
 def test_what_is_no_pair_of_lists_divides_nothing(tmp_path, names):
     masks(tmp_path)
     for name in names:
         miniatures.write(tmp_path / f"{name}.txt", "0\n1\n")
     assert splits_of(tmp_path) == {"train": [*"012345"]}
+
+
+def test_lists_of_videos_name_the_folders_of_their_images(tmp_path):
+    """DAVIS: ImageSets/2017/train.txt with a video in each line."""
+    for number, video in enumerate(("bear", "bear", "bmx", "cow")):
+        miniatures.write(tmp_path / f"JPEGImages/480p/{video}/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"Annotations/480p/{video}/{number}.png", miniatures.gray(IDS))
+    miniatures.write(tmp_path / "ImageSets/2017/train.txt", "bear\ncow\n")
+    miniatures.write(tmp_path / "ImageSets/2017/val.txt", "bmx\n")
+
+    assert splits_of(tmp_path) == {"train": [*"013"], "val": ["2"]}
+
+
+@pytest.mark.parametrize("place", ["fold{}/{}.txt", "{1}_{0}.txt"])
+def test_several_lists_of_one_split_are_a_problem(tmp_path, place):
+    masks(tmp_path)
+    for fold in "12":
+        for split, numbers in {"train": "0145", "val": "23"}.items():
+            miniatures.write(tmp_path / place.format(fold, split), "".join(f"{number}\n" for number in numbers))
+    paths = sorted(place.format(fold, split) for fold in "12" for split in ("train", "val"))
+
+    assert words(tmp_path) == [
+        f"{', '.join(paths)}: expected one list of images for each split, found several. Move those away that are not to "
+        "divide the images."
+    ]
+
+
+def test_lists_of_something_else_are_named(tmp_path):
+    """LandCover.ai: lists of tiles that are not cut yet."""
+    masks(tmp_path)
+    for split in ("train", "val"):
+        miniatures.write(tmp_path / f"{split}.txt", "M-33-7_0\nM-33-7_1\n")
+
+    assert notes(tmp_path) == [
+        f"{split}.txt: it is called as a list of {split}, but hardly a line names an image: it is not read."
+        for split in ("train", "val")
+    ]
 
 
 class TestNumberedImages:

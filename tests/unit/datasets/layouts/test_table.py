@@ -803,3 +803,79 @@ def test_a_table_of_gigabytes_is_named_and_not_read(tmp_path):
         f"{tmp_path}/labels.csv: expected a table of at most 1,073,741,824 bytes, found 6,442,450,944. Divide it, for "
         "example by splits."
     ]
+
+
+@pytest.mark.parametrize(
+    ("ids", "labels", "note"),
+    [((1, 2, 3), (0, 1, 2), False), ((0, 1, 2), (0, 1, 2), False), ((1, 2, 1), (1, 2, 1), True)],
+)
+def test_ids_of_named_classes_may_be_counted_from_1(tmp_path, ids, labels, note):
+    miniatures.write(tmp_path / "classes.txt", "car\ntree\nbus\n")
+    miniatures.write(
+        tmp_path / "labels.csv", "image,label\n" + "".join(f"{n}.png,{each}\n" for n, each in enumerate(ids))
+    )
+    for number in range(3):
+        miniatures.write(tmp_path / f"{number}.png", miniatures.make_image(seed=number))
+    found = inspect(tmp_path)
+    said = [each.message for each in found.problems if each.kind == "id 0 is not used"]
+
+    assert tuple(each.item.label for each in found.items) == labels
+    sentence = (
+        "labels.csv: no row has the id 0, car. If ids are counted from 1, every row has the name of the next class: subtract 1 "
+        "from the ids."
+    )
+    assert said == ([sentence] if note else [])
+
+
+@pytest.mark.parametrize(("folder", "file"), [("", "{}.jpg"), ("", "{}"), ("_images", "{}.jpg"), ("_images", "{}")])
+def test_a_table_of_a_split_means_the_images_of_its_folder(tmp_path, folder, file):
+    """Kaggle: train.csv beside train/ and test/, which are both numbered from 0 on."""
+    for number in range(4):
+        for split in ("train", "test"):
+            place = tmp_path / f"{split}{folder}/{number}.jpg"
+            miniatures.write(place, miniatures.make_image(seed=number + 10 * len(split)))
+    rows = "".join(f"{file.format(number)},{'ab'[number % 2]}\n" for number in range(4))
+    miniatures.write(tmp_path / "train.csv", f"id,label\n{rows}")
+    found = inspect(tmp_path)
+
+    assert found.fatal == []
+    assert [(each.item.split, each.item.image) for each in found.items] == [
+        ("train", tmp_path / f"train{folder}/{number}.jpg") for number in range(4)
+    ]
+
+
+def test_a_path_in_a_table_may_begin_above_it(tmp_path):
+    """VisA: candle/anno.csv names candle/a/0.jpg."""
+    for seed, (name, number) in enumerate((name, number) for name in "ab" for number in range(3)):
+        miniatures.write(tmp_path / f"candle/{name}/{number}.jpg", miniatures.make_image(seed=seed))
+    rows = "".join(f"candle/{name}/{number}.jpg,{name}\n" for name in "ab" for number in range(3))
+    miniatures.write(tmp_path / "candle/anno.csv", f"image,label\n{rows}")
+
+    for root in (tmp_path, tmp_path / "candle"):
+        found = inspect(root)
+        assert found.fatal == []
+        assert [found.labels.classes[each.item.label] for each in found.items] == [*"aaabbb"]
+
+
+def test_a_table_below_that_names_the_images_is_not_passed_over(tmp_path):
+    """CheXpert: folders of patients, and a table of several findings."""
+    rows = []
+    for number in range(6):
+        name = f"CheXpert/train/patient{number}/study1/view1.jpg"
+        miniatures.write(tmp_path / name, miniatures.make_image(seed=number))
+        rows.append(f"{name},Male,{number % 2}\n")
+    miniatures.write(tmp_path / "CheXpert/train.csv", f"Path,Sex,Edema\n{''.join(rows)}")
+    expected = "expected a layout that reads it, as its column Path names images, found one folder per class."
+
+    assert any(each.startswith(f"train.csv: {expected}") for each in words(tmp_path / "CheXpert"))
+    assert any(each.startswith(f"CheXpert/train.csv: {expected}") for each in words(tmp_path))
+
+
+def test_numbers_of_a_box_are_not_proposed_as_a_class(tmp_path):
+    for number in range(4):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+    cells = ("1 2 3 4;5 6 7 8", "no_box", "1 2 3 4", "5 6 9 9")
+    rows = "".join(f"{number}.jpg,{cell},{'xy'[number % 2]}\n" for number, cell in enumerate(cells))
+    miniatures.write(tmp_path / "t.csv", f"image_name,BoxesString,domain\n{rows}")
+
+    assert "--field image=image_name --field label=domain" in words(tmp_path)[0]

@@ -356,7 +356,7 @@ def test_ids_that_begin_at_1_are_noted(tmp_path):
     (note,) = (each for each in inspect(tmp_path).problems if each.kind == "id 0 is not used")
     assert (note.fatal, note.message) == (
         False,
-        f"{tmp_path}: no box has the id 0, cat. If ids are counted from 1, all boxes have the name of the next class: "
+        f"{tmp_path}: no box has the id 0, cat. If ids are counted from 1, every box has the name of the next class: "
         "subtract 1 from the ids.",
     )
 
