@@ -378,3 +378,28 @@ def test_gray_masks_with_a_threshold_are_packed_as_ids(tmp_path):
     dataset = pack(inspect(tmp_path / "raw", Labels(threshold=130)), tmp_path / "data")
     (record,) = map(decode_segmentation, records(dataset, "train"))
     assert np.array_equal(decode_mask(record.mask, "mask"), raw_folders.square((0, 1)))
+
+
+@pytest.fixture
+def pair(tmp_path):
+    for name in ("a", "b"):
+        miniatures.write(tmp_path / f"raw/{name}/0.jpg", miniatures.make_image(seed=ord(name)))
+    return tmp_path / "raw"
+
+
+def test_an_image_that_was_changed_since_it_was_inspected_is_named(pair, tmp_path):
+    found = inspect(pair)
+    miniatures.write(pair / "a/0.jpg", miniatures.make_image(seed=9))
+    with pytest.raises(DatasetError, match=r"a/0\.jpg: expected the bytes that were inspected, found others"):
+        pack(found, tmp_path / "data")
+
+
+def test_a_shard_of_other_records_is_written_again(pair, tmp_path):
+    pack(inspect(pair), tmp_path / "data")
+    (shard,) = (tmp_path / "data").glob("*.tfrecord")
+    before = shard.read_bytes()
+    with ShardWriter(shard) as writer:
+        for _ in range(2):
+            writer.write(b"another")
+    pack(inspect(pair), tmp_path / "data")
+    assert shard.read_bytes() == before

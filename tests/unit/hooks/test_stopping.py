@@ -10,9 +10,19 @@ from support.training import recipe
 
 from penstock.config import apply
 from penstock.errors import RecipeError
-from penstock.hooks.stopping import MaxTime, StopAtScore, seconds_of
+from penstock.hooks.stopping import EarlyStopping, MaxTime, StopAtScore, seconds_of
 from penstock.session import Outcome
 from penstock.training import train
+
+
+def test_patience_goes_on_from_the_best_score_and_the_evaluations_since():
+    asked = []
+    hook = EarlyStopping(2)
+    hook.load_state_dict({"waited": 1, "best": 0.5})
+    hook.after_eval(SimpleNamespace(best=(3, 0.5), request_stop=asked.append), None, None)
+
+    assert asked == ["no better score in 2 evaluations (train.patience)"]
+    assert hook.state_dict() == {"waited": 2, "best": 0.5}
 
 
 class TestScore:

@@ -295,3 +295,13 @@ def test_an_array_of_bytes_takes_a_few_times_its_own_memory(suffix):
     tracemalloc.stop()
 
     assert peak < 4 << 20  # as int64 it took 18
+
+
+def test_colours_of_a_palette_that_no_pixel_has_count_for_nothing():
+    ids = np.arange(600, dtype=np.uint8).reshape(20, 30) % 2
+    image = Image.new("P", (30, 20))
+    image.putdata(ids.ravel().tolist())
+    image.putpalette([0, 0, 0, 7, 7, 7, 200, 0, 0])
+    done = io.BytesIO()
+    image.save(done, "GIF", optimize=False)
+    assert np.array_equal(decode_mask(stored_mask(done.getvalue(), "m"), "m"), 7 * ids)

@@ -199,3 +199,20 @@ def test_a_video_whose_header_announces_frames_that_it_cannot_hold_is_named(tmp_
         message=f"{path}: expected a video whose frames are in the file, found a header that announces {frames:,} frames, "
         f"in {len(data):,} bytes. Copy it again, or repair its header, for example with ffmpeg -c copy.",
     )
+
+
+def test_a_list_in_a_list_is_passed_over(tmp_path):
+    cv2.imwrite(str(tmp_path / "a.png"), np.zeros((4, 4, 3), np.uint8))
+    (tmp_path / "more.txt").write_text("a.png\n")
+    (tmp_path / "list.txt").write_text("more.txt\na.png\n")
+    assert [image.name for image in find([tmp_path / "list.txt"])] == ["a"]
+
+
+def test_lines_of_a_list_are_counted_from_its_folder_first(tmp_path, monkeypatch):
+    for place, value in (("lists", 0), ("here", 255)):
+        (tmp_path / place).mkdir()
+        cv2.imwrite(str(tmp_path / place / "a.png"), np.full((4, 4, 3), value, np.uint8))
+    (tmp_path / "lists/list.txt").write_text("a.png\n")
+    monkeypatch.chdir(tmp_path / "here")
+    (image,) = find([tmp_path / "lists/list.txt"])
+    assert image.read(RGB).max() == 0

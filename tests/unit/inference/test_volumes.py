@@ -12,6 +12,7 @@ import penstock as ps
 from penstock.datasets.layouts import nifti
 from penstock.errors import DatasetError
 from penstock.images.volumes import read_labels, read_volume, write_labels
+from penstock.inference.volumes import _cases, _refuse_overwriting
 from penstock.models import build_volume_network
 from penstock.settings import Augment
 from penstock.tasks import Volumes
@@ -106,3 +107,13 @@ def test_a_volume_smaller_than_the_window_is_padded_as_in_training():
     with torch.inference_mode():
         found, expected = network(task.inputs({"image": voxels})), network.network(task.inputs({"image": padded}))
     assert torch.allclose(found, expected[:, :, 2:14], atol=1e-5)
+
+
+def test_volumes_of_one_name_are_refused(tmp_path):
+    nibabel = pytest.importorskip("nibabel")
+    paths = [tmp_path / place / "scan.nii.gz" for place in ("a", "b")]
+    for path in paths:
+        path.parent.mkdir()
+        nibabel.save(nibabel.Nifti1Image(np.ones((4, 4, 4), np.float32), np.eye(4)), path)
+    with pytest.raises(DatasetError, match=r"that scan\.nii\.gz is wanted twice"):
+        _refuse_overwriting(_cases(paths, None), tmp_path / "out")

@@ -6,10 +6,11 @@ import io
 import numpy as np
 import pytest
 from PIL import Image
+from support import miniatures
 from support.miniatures import make_image, write
 from support.tasks import masked
 
-from penstock.datasets import inspect
+from penstock.datasets import inspect, pack
 from penstock.errors import ImageError
 from penstock.images import PixelFormat, decode_image
 from penstock.images.codecs import encode_mask, encode_png
@@ -116,3 +117,12 @@ def test_a_mask_that_fits_a_turned_image_in_both_ways_is_noted(tmp_path, orienta
     found = inspect(tmp_path)
     assert found.fatal == []
     assert (expected in [each.message for each in found.problems]) == told
+
+
+def test_the_pixels_of_the_images_of_a_class_are_those_with_a_label(tmp_path):
+    mask = np.zeros((24, 32), np.uint8)
+    mask[:6], mask[12:] = 1, 255
+    miniatures.write(tmp_path / "raw/images/a.jpg", miniatures.make_image())
+    miniatures.write(tmp_path / "raw/masks/a.png", miniatures.gray(mask))
+    data = pack(inspect(tmp_path / "raw", Labels(("no", "yes"))), tmp_path / "data")
+    assert data.description.splits["train"].image_pixels == (12 * 32, 12 * 32)

@@ -72,3 +72,10 @@ def test_in_pieces_the_gradient_is_the_same():
         (SoftLabels().sum(parts[start:stop], target[start:stop], -1) / count).backward()
 
     torch.testing.assert_close(parts.grad, whole.grad)
+
+
+def test_smoothing_spreads_nothing_over_what_does_not_count():
+    logits = torch.tensor([[1.0, 2.0, 0.5], [3.0, -1.0, 0.0]])
+    target = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    loss = SoftCrossEntropy(label_smoothing=0.1)
+    assert float(loss.sum(logits, target)) == pytest.approx(float(loss.sum(logits[:1], target[:1])))

@@ -72,6 +72,7 @@ def test_tables_say_in_what_they_differ(runs, tmp_path):
     assert found["Environment"][1] == ["python", "3.11.7", "3.11.7", "3.12.1"]
     assert [row[0] for row in found["Runs"][1:]] == ["0001-a", "0002-b", "0003-c"]
     assert "<li>Scores may not be compared: they have different classes.</li>" in text
+    assert "All scores may be compared" not in text
     assert "<b>" not in text.replace("</b>", "")
     assert "<h2>Code</h2>\n<p>no difference</p>" in text
 

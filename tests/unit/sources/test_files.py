@@ -80,3 +80,12 @@ def test_unknown_partitions_are_refused(folder):
     )
     with pytest.raises(SourceError, match="expected a partition named b, found a"):
         next(MemorySource({"a": [b""]}).read("b", 0, 1))
+
+
+def test_a_shard_that_a_link_names_too_is_one(tmp_path):
+    from penstock.records import ShardWriter
+
+    with ShardWriter(tmp_path / "a.tfrecord") as writer:
+        writer.write(b"x")
+    (tmp_path / "b.tfrecord").symlink_to("a.tfrecord")
+    assert len(FilesSource(tmp_path / "*.tfrecord").snapshot()) == 1

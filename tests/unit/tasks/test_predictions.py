@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,9 @@ from penstock.tasks.predictions import (
     InstancePrediction,
     MaskPrediction,
     MattePrediction,
+    Style,
 )
+from penstock.unpacked import CocoDocument
 
 
 def test_predictions_show_every_class_that_can_be_shown(trained):
@@ -76,3 +80,13 @@ def test_overlays_leave_the_background_as_it_is(classes, same):
 
     assert np.array_equal(drawn[:4], image[:4]) == same
     assert not np.array_equal(drawn[5:], image[5:])
+
+
+def test_only_what_is_drawn_is_in_the_json():
+    boxes = np.array([[1, 1, 9, 9], [2, 2, 8, 8]], np.float32)
+    found = BoxPrediction(
+        np.zeros((16, 16, 3), np.uint8), boxes, np.array([0.9, 0.2], np.float32), np.array([0, 0]), ("fig",)
+    )
+    document = CocoDocument(("fig",))
+    found.add_to(document, "a.png", Style(score=0.5))
+    assert [each["score"] for each in json.loads(document.encoded())["annotations"]] == [0.9]

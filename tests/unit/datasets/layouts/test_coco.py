@@ -632,3 +632,10 @@ def test_a_file_that_lists_images_alone_is_no_second_one(tmp_path):
     found = inspect(tmp_path)
     assert found.fatal == []
     assert "info" not in found.layout.reasons[0]
+
+
+def test_a_crowd_without_a_box_stays_a_crowd(tmp_path):
+    changed_coco(tmp_path / "raw", lambda tree: tree["annotations"][0].update(bbox=None, iscrowd=1))
+    data = pack(inspect(tmp_path / "raw", how=LayoutOptions(task="detection")), tmp_path / "data")
+    found = {each.name: [box.crowd for box in each.objects] for each in map(decode_detection, records(data, "train"))}
+    assert found["000000000000"] == [True, False]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+from support import miniatures
 from support.layouts import words
 from support.miniatures import make_image, write
 
@@ -53,3 +55,13 @@ def test_a_name_that_fits_several_images_is_none(tmp_path):
     assert words(tmp_path) == [
         "labels.csv: expected image a.jpg, as it says, found 2 files of that name (one/a.jpg, two/a.jpg). Add it, or remove its rows."
     ]
+
+
+@pytest.mark.parametrize("cells", [("0", "1"), ("0.0", "1.0"), ("False", "True"), ("false", "true")])
+def test_cells_of_a_column_for_each_class(tmp_path, cells):
+    for number, name in enumerate(("a.jpg", "b.jpg")):
+        miniatures.write(tmp_path / name, miniatures.make_image(seed=number))
+    no, yes = cells
+    miniatures.write(tmp_path / "truth.csv", f"image,cat,dog\na.jpg,{yes},{no}\nb.jpg,{no},{yes}\n")
+    found = inspect(tmp_path)
+    assert [found.labels.classes[each.item.label] for each in found.items] == ["cat", "dog"]

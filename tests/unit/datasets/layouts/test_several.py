@@ -166,3 +166,14 @@ def test_numbered_masks_of_classes_are_objects_of_these_classes(tmp_path, patter
     assert (found.fatal, found.layout.kind.name, found.labels.classes) == ([], "instances", ("cat", "dog"))
     assert [[one.label for one in each.item.label] for each in found.items] == [[0, 1, 1]] * 3
     assert inspect(tmp_path, how=LayoutOptions(task="segmentation")).labels.classes == ("background", "cat", "dog")
+
+
+def test_a_mask_of_an_object_has_the_size_of_its_image(tmp_path):
+    top = np.zeros((24, 32), np.uint8)
+    top[:6] = 255
+    for number in range(3):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+        for name in ("1", "2"):
+            miniatures.write(tmp_path / f"masks/{number}_{name}.png", miniatures.gray(np.roll(top, 8 * int(name), 0)))
+    miniatures.write(tmp_path / "masks/0_2.png", miniatures.gray(top[:12, :16]))
+    assert words(tmp_path)[0].startswith(f"{tmp_path}/masks/0_2.png: expected a mask of 24 x 32")

@@ -202,3 +202,15 @@ class TestStatedSize:
     def test_with_a_box_outside_it_is_another_image(self, tmp_path):
         sized(tmp_path, 50, 24, (5, 5, 45, 20))
         assert words(tmp_path)[0] == self.SAID.format("24 x 50", "Use the image that was annotated.")
+
+
+@pytest.mark.parametrize("task", ["segmentation", "detection"])
+def test_trainval_is_train_where_there_is_no_other_list_as_voc_2007_has_it(tmp_path, task):
+    miniatures.voc_(tmp_path)
+    for lists in (tmp_path / "ImageSets").iterdir():
+        names = [(lists / f"{split}.txt").read_text() for split in ("train", "val")]
+        (lists / "trainval.txt").write_text("".join(names))
+        for split in ("train", "val"):
+            (lists / f"{split}.txt").unlink()
+    found = inspect(tmp_path, how=LayoutOptions(task=task))
+    assert [each.item.name for each in found.splits["train"]] == ["2007_000001", "2007_000002", "2007_000003"]
