@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from penstock.tasks import Prediction, Predictor, Task, VolumePredictor
 
 
+_LOGGER: Final = logging.getLogger("penstock.inference")
 LARGEST_SIDE: Final = 1 << 16  # pixels of an image or a window
 
 
@@ -172,6 +174,8 @@ def load_model(path: Path, checkpoint: str = "", device: str = "auto", parts: Ex
         PenstockError: the folder is no run, or its checkpoint is missing or damaged.
     """
     folder = RunFolder.open(path)
+    if folder.is_edited:
+        _LOGGER.warning("note: %s was edited since Penstock wrote it, and is used as it is now", path / "recipe.toml")
     parts = parts or described_run(path)
     loaded = load_checkpoint(folder, checkpoint)
     model = parts.model(blank=True)

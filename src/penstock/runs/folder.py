@@ -204,6 +204,13 @@ class RunFolder:
             str(self.path / name), expected=expected, found=found, remedy="Restore the file from a copy of the run"
         )
 
+    @property
+    def is_edited(self) -> bool:
+        """Whether somebody has edited the recipe since Penstock wrote it."""
+        kept = self.read_json("settings.json") if (self.path / "settings.json").is_file() else {}
+        now = files.sha256(self.path / "recipe.toml")
+        return bool(kept.get("recipe", now) != now)
+
     def write_json(self, name: str, value: Any) -> None:
         """Write one of the run's JSON files, atomically."""
         files.write_atomically(self.path / name, files.to_json(value))

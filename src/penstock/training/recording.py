@@ -71,12 +71,11 @@ def _digests(folder: RunFolder) -> dict[str, Any]:
 
 def note_edited(folder: RunFolder, events: Events) -> None:
     """Say that somebody has edited the recipe of a run, which is used as it is now."""
-    kept = folder.read_json("settings.json") if (folder.path / "settings.json").is_file() else {}
-    now = files.sha256(folder.path / "recipe.toml")
-    if kept.get("recipe", now) != now:
+    if folder.is_edited:
         events.note("note: recipe.toml was edited since Penstock wrote it, and is used as it is now")
         folder.event("edited", file="recipe.toml")
-        folder.write_json("settings.json", {**kept, "recipe": now})
+        now = files.sha256(folder.path / "recipe.toml")
+        folder.write_json("settings.json", {**folder.read_json("settings.json"), "recipe": now})
 
 
 def record_changes(folder: RunFolder, recipe: Recipe, step: int) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+
 import cv2
 import numpy as np
 import pytest
@@ -73,3 +75,18 @@ class TestPredict:
             wrong = {value: (found != prediction).mean() for value, prediction in predictions.items()}
             assert wrong[128] < 0.01, words  # the mean is half a step from a byte
             assert wrong[0] > 0.03, words
+
+
+def test_a_recipe_that_was_edited_is_named(shaken_run, raw, tmp_path, capsys, caplog):
+    shutil.copytree(shaken_run, tmp_path / "run", symlinks=True)
+    recipe = tmp_path / "run/recipe.toml"
+    image = next((raw / "images/val").iterdir())
+    predict = "predict", tmp_path / "run", image, "-o", tmp_path / "out", "--checkpoint", "last"
+    assert call(*predict, capsys=capsys)[0] == 0
+    assert caplog.messages == []
+    recipe.write_text(recipe.read_text() + "\n# mine\n")
+    note = f"note: {recipe} was edited since Penstock wrote it, and is used as it is now"
+    for words in (predict, ("evaluate", tmp_path / "run", "--images", 0, "--checkpoint", "last")):
+        caplog.clear()
+        assert call(*words, capsys=capsys)[0] == 0
+        assert caplog.messages == [note]

@@ -187,12 +187,12 @@ def _names(tree: Tree, path: Path) -> list[str]:
 def _images(folder: Path, file: File, problems: list[Problem]) -> Iterator[_Shown]:
     """Every image that is there, with what is said of it; what is wrong is added to the problems."""
     path, name = file.path, file.path.relative_to(folder).as_posix()
-    known: dict[int, Image] = {}
+    known: dict[int | str, Image] = {}
     problems += [_twice(name, image) for image in file.tree.images if known.setdefault(image.id, image) is not image]
     files: dict[str, Image] = {}
     first = {image.id: files.setdefault(image.file_name, image) for image in known.values()}
     problems += [_shared(name, first[number], image) for number, image in known.items() if first[number] is not image]
-    own: dict[int, list[Annotation]] = {}
+    own: dict[int | str, list[Annotation]] = {}
     for each in file.tree.annotations:
         if each.image_id in first:
             own.setdefault(first[each.image_id].id, []).append(each)

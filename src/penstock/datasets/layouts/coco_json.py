@@ -28,7 +28,7 @@ class Runs(msgspec.Struct):
 class Image(msgspec.Struct):
     """An image, with its size in pixels where it is stated."""
 
-    id: int
+    id: int | str
     file_name: str
     height: int = 0
     width: int = 0
@@ -38,7 +38,7 @@ class Annotation(msgspec.Struct):
     """An object: its box as x, y, width and height, and its polygons or its mask."""
 
     id: int | str
-    image_id: int
+    image_id: int | str
     category_id: int
     bbox: tuple[float, float, float, float] | None = None
     iscrowd: bool | int | float = False
@@ -67,7 +67,7 @@ class File(NamedTuple):
 
     path: Path
     tree: Tree
-    broken: dict[int, Problem] = {}  # noqa: RUF012 - by the id of the image that an annotation of it costs
+    broken: dict[int | str, Problem] = {}  # noqa: RUF012 - by the id of the image that an annotation of it costs
 
 
 def read(folder: Path) -> tuple[dict[str, File], list[Problem]]:
@@ -85,11 +85,11 @@ def read(folder: Path) -> tuple[dict[str, File], list[Problem]]:
         except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:
             found = f"another structure ({str(error) or 'nested too deeply'})"
             raise DatasetError(str(path), expected="COCO's JSON", found=found, remedy="Fix or remove it") from None
-        costly: dict[int, Problem] = {}
+        costly: dict[int | str, Problem] = {}
         for place, each, wrong in broken:
             problem = _broken(path.relative_to(folder).as_posix(), place, each, wrong)
             image = each.get("image_id") if isinstance(each, dict) else None
-            if isinstance(image, int) and any(known.id == image for known in tree.images):
+            if isinstance(image, int | str) and any(known.id == image for known in tree.images):
                 costly.setdefault(image, problem)
             else:
                 problems.append(problem)

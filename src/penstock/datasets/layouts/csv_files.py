@@ -23,6 +23,7 @@ SUBMISSION: Final = "submission"
 """What the names of tables hold that are an example of what Kaggle wants back."""
 _LONGEST: Final = 1 << 20  # bytes of a first line
 _LARGEST: Final = 1 << 30  # bytes of a table, whose rows are held in memory
+_MAX_COLUMNS: Final = 10_000
 
 
 def check_columns(path: Path, columns: Sequence[str]) -> None:
@@ -59,6 +60,9 @@ def read_rows(path: Path) -> tuple[dict[int, Row], list[str]]:
         first = handle.readline()
         handle.seek(0)
         reader = csv.DictReader(handle, delimiter=_delimiter(first), strict=True)
+        if len(reader.fieldnames or ()) > _MAX_COLUMNS:
+            expected, found = f"a table of at most {_MAX_COLUMNS:,} columns", f"{len(reader.fieldnames or ()):,}"
+            raise DatasetError(str(path), expected=expected, found=found, remedy="Move it away, or leave columns out")
         return dict(_numbered(reader)), [name.strip() for name in reader.fieldnames or ()]
 
 

@@ -260,6 +260,9 @@ def _inner_classes(folder: Path, folders: Sequence[Path]) -> Iterator[Problem]:
         f"{names}: they are taken for classes, but hold {what}: {_first(inner)}. If those are the classes, "
         f"use --pattern '{above}(?P<label>[^/]+)/[^/]+$'."
     )
+    lone = sorted({*inner} & {path.name for path in outer})
+    if lone:
+        message += f" Move {lone[0]}/{lone[0]} away before: its images lie in no folder of a class."
     yield Problem("folders of classes", named(outer[0], folder), message, fatal=bool(above), whole=True)
 
 

@@ -41,21 +41,25 @@ def find(folder: Path, places: Iterable[Path]) -> dict[Path, dict[int, Row]]:
 
 
 def _rows(path: Path, images: Images) -> dict[int, Row]:
-    """The lines of a list; none where the first ones do not name images, each with a word behind it."""
+    """The lines of a list; none where the first ones do not name images, each with a label behind it. Spaces are in the
+    names of images, or else in labels.
+    """
     try:
         text = listing.text_of(path)
     except DatasetError:
         return {}
-    lines = {number: line.rsplit(None, 1) for number, line in enumerate(text.splitlines(), 1) if line.strip()}
-    first = [*lines.values()][:_LOOKED_AT]
-    pairs = (parts for parts in first if len(parts) == _PAIR and not listing.is_image(PurePosixPath(parts[1])))
-    known = [parts for parts in pairs if images.find(parts[0]) and not images.find(parts[1])]
-    if len(known) <= _MOSTLY * len(first):
-        return {}
-    return {
-        number: {BEYOND: "", FILE: parts[0], LABEL: listing.composed(parts[1]) if len(parts) == _PAIR else ""}
-        for number, parts in lines.items()
-    }
+    for divide in (str.rsplit, str.split):
+        lines = {number: divide(line, None, 1) for number, line in enumerate(text.splitlines(), 1) if line.strip()}
+        first = [*lines.values()][:_LOOKED_AT]
+        pairs = (parts for parts in first if len(parts) == _PAIR and not listing.is_image(PurePosixPath(parts[1])))
+        worded = (parts for parts in pairs if " " not in parts[1] or any(map(str.isalpha, parts[1])))  # no box of YOLO
+        known = [parts for parts in worded if images.find(parts[0]) and not images.find(parts[1])]
+        if len(known) > _MOSTLY * len(first):
+            return {
+                number: {BEYOND: "", FILE: parts[0], LABEL: listing.composed(" ".join(parts[1:]).strip())}
+                for number, parts in lines.items()
+            }
+    return {}
 
 
 def _names(folder: Path, rows: Sequence[Row]) -> dict[str, str]:

@@ -634,6 +634,25 @@ def test_a_file_that_lists_images_alone_is_no_second_one(tmp_path):
     assert "info" not in found.layout.reasons[0]
 
 
+def test_ids_of_images_may_be_text(tmp_path):
+    """COCO Camera Traps."""
+
+    def worded(tree):
+        for image in tree["images"]:
+            image["id"] = f"id-{image['id']}"
+        for each in tree["annotations"]:
+            each["image_id"] = f"id-{each['image_id']}"
+
+    changed_coco(tmp_path / "a", lambda tree: None)
+    changed_coco(tmp_path / "b", worded)
+    plain, text = (inspect(tmp_path / name, how=LayoutOptions(task="detection")) for name in "ab")
+
+    assert text.fatal == plain.fatal == []
+    assert [(each.item.name, each.item.label) for each in text.items] == [
+        (each.item.name, each.item.label) for each in plain.items
+    ]
+
+
 def test_a_crowd_without_a_box_stays_a_crowd(tmp_path):
     changed_coco(tmp_path / "raw", lambda tree: tree["annotations"][0].update(bbox=None, iscrowd=1))
     data = pack(inspect(tmp_path / "raw", how=LayoutOptions(task="detection")), tmp_path / "data")

@@ -507,3 +507,16 @@ def test_a_folder_of_lists_is_no_class(tmp_path):
 
     assert inspect(tmp_path).labels.classes == classes
     assert inspect(tmp_path).fatal == []
+
+
+def test_a_folder_without_classes_beside_one_with_them_is_no_class(tmp_path):
+    """The ASL alphabet: asl_train/asl_train/A, asl_test/asl_test with all images in it."""
+    for number, name in enumerate(("asl_train/asl_train/A", "asl_train/asl_train/B", "asl_test/asl_test")):
+        write(tmp_path / f"{name}/{number}.jpg", make_image(seed=number))
+    (said,) = [each for each in words(tmp_path) if "they are taken for classes" in each]
+
+    assert said == (
+        "asl_test, asl_train: they are taken for classes, but hold folders: A, B, asl_test. If those are the classes, use "
+        "--pattern '(?P<split>train|val|test)[^/]*/(.+/)?(?P<label>[^/]+)/[^/]+$'. Move asl_test/asl_test away before: its "
+        "images lie in no folder of a class."
+    )

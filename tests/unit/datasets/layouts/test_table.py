@@ -871,6 +871,44 @@ def test_a_table_below_that_names_the_images_is_not_passed_over(tmp_path):
     assert any(each.startswith(f"CheXpert/train.csv: {expected}") for each in words(tmp_path))
 
 
+def test_a_table_of_too_many_columns_is_refused(tmp_path):
+    miniatures.write(tmp_path / "0.jpg", miniatures.make_image())
+    columns = [f"c{number}" for number in range(20_000)]
+    miniatures.write(tmp_path / "labels.csv", f"image,{','.join(columns)}\n0.jpg,1{',0' * 19_999}\n")
+
+    assert words(tmp_path) == [
+        f"{tmp_path}/labels.csv: expected a table of at most 10,000 columns, found 20,001. Move it away, or leave columns out."
+    ]
+
+
+def test_labels_of_a_list_may_hold_spaces(tmp_path):
+    """FGVC-Aircraft: lines such as `0001000 A310 series`."""
+    for number in range(4):
+        miniatures.write(tmp_path / f"images/{number:07}.jpg", miniatures.make_image(seed=number))
+    names = ("A310 series", "Boeing 737-200")
+    for split, numbers in (("train", (0, 1, 2)), ("val", (3,))):
+        lines = "".join(f"{number:07} {names[number % 2]}\n" for number in numbers)
+        miniatures.write(tmp_path / f"images_variant_{split}.txt", lines)
+    found = inspect(tmp_path)
+
+    assert found.problems == ()
+    assert [(each.item.split, found.labels.classes[each.item.label]) for each in found.items] == [
+        ("train", names[0]), ("train", names[1]), ("train", names[0]), ("val", names[1]),
+    ]  # fmt: skip
+
+
+def test_two_sets_of_labels_are_a_problem_whatever_they_hold(tmp_path):
+    for number in range(4):
+        miniatures.write(tmp_path / f"images/{number:07}.jpg", miniatures.make_image(seed=number))
+    for kind, names in (("maker", ("Airbus", "Boeing")), ("variant", ("A310 series", "B 737"))):
+        lines = "".join(f"{number:07} {names[number % 2]}\n" for number in range(4))
+        miniatures.write(tmp_path / f"images_{kind}.txt", lines)
+
+    assert words(tmp_path) == [
+        "images_variant.txt: expected one table, found images_maker.txt too, which is read. Join them, with a column split."
+    ]
+
+
 def test_numbers_of_a_box_are_not_proposed_as_a_class(tmp_path):
     for number in range(4):
         miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
