@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layouts.csv_files import BEYOND
-from penstock.datasets.layouts.lookup import Images, plain
+from penstock.datasets.layouts.lookup import Images
 from penstock.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def find(folder: Path, places: Iterable[Path]) -> dict[Path, dict[int, Row]]:
     ]
     images = Images(folder)
     found = {path: rows for path in paths if (rows := _rows(path, images))}
-    names = _names(folder, [row for rows in found.values() for row in rows.values()])
+    names = _names(folder, [row for rows in found.values() for row in rows.values()], images)
     return {
         path: {line: {**row, LABEL: names.get(row[LABEL], row[LABEL])} for line, row in rows.items()}
         for path, rows in found.items()
@@ -62,7 +62,7 @@ def _rows(path: Path, images: Images) -> dict[int, Row]:
     return {}
 
 
-def _names(folder: Path, rows: Sequence[Row]) -> dict[str, str]:
+def _names(folder: Path, rows: Sequence[Row], images: Images) -> dict[str, str]:
     """Classes by the number that lists call them."""
     labels = {row[LABEL] for row in rows} - {""}
     if not all(label.isdecimal() for label in labels):
@@ -70,7 +70,11 @@ def _names(folder: Path, rows: Sequence[Row]) -> dict[str, str]:
     if classes := class_lists.read_classes(folder):
         first = int("0" not in labels and str(len(classes)) in labels)
         return {str(number): name for number, name in enumerate(classes, first)}
-    pairs = {(PurePosixPath(plain(row[FILE])).parent.name, row[LABEL]) for row in rows}
+    held: dict[Path, set[str]] = {}
+    for row in rows:
+        if place := images.find(row[FILE]):
+            held.setdefault(place.parent, set()).add(row[LABEL])
+    pairs = {(place.name, *there) for place, there in held.items() if len(there) == 1 and place != folder}
     folders = {label: name for name, label in pairs}
-    one_to_one = len(folders) == len(pairs) == len({*folders.values()}) and "" not in folders.values()
-    return folders if one_to_one else {}
+    one_to_one = len(folders) == len(pairs) == len({*folders.values()})
+    return folders if one_to_one and labels == {*folders} else {}

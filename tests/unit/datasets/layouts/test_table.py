@@ -897,6 +897,23 @@ def test_labels_of_a_list_may_hold_spaces(tmp_path):
     ]  # fmt: skip
 
 
+def test_numbers_of_a_list_have_the_names_of_the_folders_that_hold_one_each(tmp_path):
+    """Places365: training images in folders of classes, those of val in one folder; TrashNet names no folders."""
+    lines = {"train": [], "val": []}
+    for number in range(6):
+        label, name = number % 3, ("airfield", "barn", "canyon")[number % 3]
+        miniatures.write(tmp_path / f"train/{name}/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"val/v{number}.jpg", miniatures.make_image(seed=number + 10))
+        lines["train"].append(f"{number}.jpg {label}\n")
+        lines["val"].append(f"v{number}.jpg {label}\n")
+    for split, text in lines.items():
+        miniatures.write(tmp_path / f"{split}.txt", "".join(text))
+    found = inspect(tmp_path)
+
+    assert found.labels.classes == ("airfield", "barn", "canyon")
+    assert all(each.item.label == int(each.item.image.stem.strip("v")) % 3 for each in found.items)
+
+
 def test_two_sets_of_labels_are_a_problem_whatever_they_hold(tmp_path):
     for number in range(4):
         miniatures.write(tmp_path / f"images/{number:07}.jpg", miniatures.make_image(seed=number))
