@@ -333,7 +333,8 @@ def _no_mask(folder: Path, image: Path | FilePart, pair: Pair, end: str) -> Prob
 def twice(folder: Path, path: Path, first: Path | FilePart, what: str) -> list[Problem]:
     """A problem for each of two files, as it is not known which of them is meant."""
     one, other = named(first, folder), named(path, folder)
-    said = f"expected one {what} of this name, found {{}} too. Rename or remove one of them."
+    remedy = "Put both into one mask, or remove one" if what == "mask" else "Rename or remove one of them"
+    said = f"expected one {what} of this name, found {{}} too. {remedy}."
     kind = f"two {what}s of one name"
     return [Problem(kind, a, f"{a}: {said.format(b)}") for a, b in ((one, other), (other, one))]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import masks
-from penstock.datasets.layouts.evidence import are_masks
+from penstock.datasets.layouts.evidence import are_masks, look_at
 from penstock.datasets.layouts.matching import shorter_among
 from penstock.kinds.items import Item, Problem, named
 
@@ -68,7 +68,8 @@ def _pairs(folder: Path, split: str, root: Path) -> tuple[list[Item], list[Probl
         first = mask_of.setdefault(owner[path], path)
         if first is not path and path.suffix.lower() != _ARRAY:
             problems += masks.twice(folder, path, first, "mask")
-    usual = Counter(mask.name.removeprefix(own.name) for own, mask in mask_of.items()).most_common(1)
+    ends = (mask.name.removeprefix(own.name) for own, mask in mask_of.items() if mask.name.startswith(own.name))
+    usual = Counter(ends).most_common(1)
     masked = {own.parent for own in mask_of}
     for path in files:
         if path in owner or not listing.is_image(path):
@@ -105,13 +106,25 @@ def _siblings(files: Sequence[Path]) -> dict[Path, Path]:
             if match := expression.fullmatch(path.stem):
                 named[match["word"]][path.parent, match["rest"]] = path
         often = sorted(named.values(), key=len, reverse=True)[:_WORDS]
-        for images, beside in permutations(often, 2):
-            common = [key for key in beside if key in images]
-            if len(common) > len(beside) / 2 and are_masks(
-                *([each[key] for key in common] for each in (beside, images))
-            ):
-                return {beside[key]: images[key].with_suffix("") for key in common}
+        pairs = [(each, other) for each, other in permutations(often, 2) if _are_pairs(each, other)]
+        if pairs:
+            images = max(
+                (each for each, _ in pairs), key=_colors
+            )  # masks of few classes look like images of their outlines
+            owners = [beside for each, beside in pairs if each is images]
+            return {beside[key]: images[key].with_suffix("") for beside in owners for key in beside if key in images}
     return {}
+
+
+def _are_pairs(images: Mapping[tuple[Path, str], Path], beside: Mapping[tuple[Path, str], Path]) -> bool:
+    """Whether most of some files look like masks of others."""
+    common = [key for key in beside if key in images]
+    return len(common) > len(beside) / 2 and are_masks([beside[key] for key in common], [images[key] for key in common])
+
+
+def _colors(images: Mapping[tuple[Path, str], Path]) -> float:
+    look = look_at([*images.values()])
+    return look.colors if look else 0.0
 
 
 def _no_mask(folder: Path, image: Path, end: str, *, alone: bool) -> Problem:
@@ -120,7 +133,8 @@ def _no_mask(folder: Path, image: Path, end: str, *, alone: bool) -> Problem:
     remedy = "Add the mask, or leave the image out with --skip-bad."
     if alone:
         remedy = f"No image in {image.parent.name}/ has one. {remedy} Images without masks can be predicted."
-    return Problem("mask missing", name, f"{name}: expected a mask {image.stem}{end} beside it, found none. {remedy}")
+    wanted = f"a mask {image.stem}{end}" if end else "a mask"
+    return Problem("mask missing", name, f"{name}: expected {wanted} beside it, found none. {remedy}")
 
 
 def _grouped(items: list[Item], folder: Path) -> list[Item]:

@@ -126,8 +126,8 @@ def test_two_masks_of_an_image_are_named(tmp_path):
     write(tmp_path / "1_gt.png", gray(IDS))
 
     assert words(tmp_path) == [
-        "1_gt.png: expected one mask of this name, found 1_mask.png too. Rename or remove one of them.",
-        "1_mask.png: expected one mask of this name, found 1_gt.png too. Rename or remove one of them.",
+        "1_gt.png: expected one mask of this name, found 1_mask.png too. Put both into one mask, or remove one.",
+        "1_mask.png: expected one mask of this name, found 1_gt.png too. Put both into one mask, or remove one.",
     ]
 
 
@@ -171,7 +171,25 @@ def test_folders_of_images_and_masks_together_are_none_of_either(tmp_path):
     assert len(found.items) == 9
     write(tmp_path / "benign/benign (2)_mask_1.png", gray(IDS))
     assert words(tmp_path) == [
-        f"benign/benign (2){one}.png: expected one mask of this name, found benign/benign (2){other}.png too. Rename or "
-        "remove one of them."
+        f"benign/benign (2){one}.png: expected one mask of this name, found benign/benign (2){other}.png too. Put both "
+        "into one mask, or remove one."
         for one, other in (("_mask", "_mask_1"), ("_mask_1", "_mask"))
     ]
+
+
+def test_of_images_and_two_kinds_of_masks_neither_kind_is_an_image(tmp_path):
+    """CVPPP: plant001_rgb.png, plant001_label.png, plant001_fg.png."""
+    leaves = np.zeros((24, 32), np.uint8)
+    for number in range(1, 4):
+        leaves[6 * number : 6 * number + 5, 4:20] = number
+    for number in range(1, 5):
+        for end, pixels in (("rgb", make_image(seed=number)), ("label", gray(leaves)), ("fg", gray(leaves > 0))):
+            write(tmp_path / f"A1/plant{number:03}_{end}.png", pixels)
+    found = inspect(tmp_path)
+
+    assert {each.item.image.stem[-3:] for each in found.items} == {"rgb"}
+    assert {each.kind for each in found.fatal} == {"two masks of one name"}
+    assert found.fatal[0].message == (
+        "A1/plant001_fg.png: expected one mask of this name, found A1/plant001_label.png too. Put both into one mask, or remove "
+        "one."
+    )

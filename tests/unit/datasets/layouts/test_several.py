@@ -130,7 +130,7 @@ def test_masks_of_objects_are_instances(tmp_path):
 def test_a_mask_of_the_name_of_the_image_beside_another_is_a_problem(tmp_path):
     fill(tmp_path, {"": TOP, "_color": CORNER}, "masks/{0}{1}.png")
     assert words(tmp_path)[0] == (
-        "masks/0.png: expected one mask of this name, found masks/0_color.png too. Rename or remove one of them."
+        "masks/0.png: expected one mask of this name, found masks/0_color.png too. Put both into one mask, or remove one."
     )
 
 

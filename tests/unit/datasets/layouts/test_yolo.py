@@ -378,3 +378,12 @@ def test_many_outlines_of_one_number_of_points_may_be_key_points(tmp_path):
         f"{tmp_path}: all 4 outlines have 5 points. If they are boxes with key points, write kpt_shape into data.yaml, so "
         "that the boxes are read."
     ]
+
+
+def test_lists_of_lists_name_no_folder(tmp_path):
+    """Aliases of YAML make a list of a billion texts of a few bytes."""
+    miniatures.yolo(tmp_path)
+    rows = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}' if n else 'x'] * 9)}]\n" for n in range(10)]
+    miniatures.write(tmp_path / "data.yaml", f"{''.join(rows)}train: *a9\nval: *a9\nnames: [cup, jar]\n")
+
+    assert inspect(tmp_path).layout.name == "YOLO"
