@@ -4,8 +4,11 @@ import os
 import sys
 
 # -m puts the current folder first, which may be a run: nothing may be imported before it is gone.
-if sys.path and os.path.realpath(sys.path[0] or ".") == os.path.realpath("."):
-    del sys.path[0]
+try:
+    if sys.path and os.path.realpath(sys.path[0] or ".") == os.path.realpath("."):
+        del sys.path[0]
+except OSError:  # there is no current folder any more
+    pass
 
 from penstock.cli import command
 

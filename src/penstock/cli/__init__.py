@@ -73,8 +73,9 @@ def command() -> NoReturn:
     says otherwise: the threads of the feed need the same cores. By default, GNU's OpenMP in PyTorch for Linux
     spins 300 times as long; where something else runs too, a step on a CPU then takes up to eight times as long.
     """
-    here = os.path.realpath(".")
-    sys.path[:] = [place for place in sys.path if os.path.realpath(place or ".") != here]  # as PYTHONPATH=: adds it
+    with contextlib.suppress(OSError):  # the current folder may be gone
+        here = os.path.realpath(".")
+        sys.path[:] = [place for place in sys.path if os.path.realpath(place or ".") != here]  # PYTHONPATH=: adds it
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", _SPINS)  # read when PyTorch is imported
     code: object = 0

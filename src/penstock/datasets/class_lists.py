@@ -145,7 +145,8 @@ def names_in_file(path: Path) -> tuple[str, ...]:
             str(path), expected="class names in UTF-8", found=str(error), remedy="Save the file as UTF-8"
         ) from None
     lines = [line.strip() for line in text.rstrip().split("\n")]
-    lines = lines[lines[0] == _NO_CLASS :]
+    if lines[0] == _NO_CLASS:
+        lines = lines[1:]
     return _numbered(lines, str(path)) or check_names([*map(listing.composed, lines)], str(path))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 from collections import Counter
@@ -129,8 +130,9 @@ def _classes(root: Path, depth: int) -> list[Path]:
 
 def _holds(folder: Path) -> bool:
     """Whether a folder may be one of a class: it holds images, or nothing yet, rather than lists or annotations."""
-    if any(map(listing.is_image, folder.iterdir())):
-        return True
+    with contextlib.suppress(OSError):  # which the next line names
+        if any(map(listing.is_image, folder.iterdir())):
+            return True
     found = listing.files(folder)
     return not found or any(map(listing.is_image, found))
 

@@ -108,9 +108,8 @@ def _siblings(files: Sequence[Path]) -> dict[Path, Path]:
         often = sorted(named.values(), key=len, reverse=True)[:_WORDS]
         pairs = [(each, other) for each, other in permutations(often, 2) if _are_pairs(each, other)]
         if pairs:
-            images = max(
-                (each for each, _ in pairs), key=_colors
-            )  # masks of few classes look like images of their outlines
+            # Masks of several classes look like images beside masks of the foreground.
+            images = max((each for each, _ in pairs), key=_colors)
             owners = [beside for each, beside in pairs if each is images]
             return {beside[key]: images[key].with_suffix("") for beside in owners for key in beside if key in images}
     return {}

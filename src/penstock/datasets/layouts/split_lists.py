@@ -62,8 +62,6 @@ def divide(folder: Path, found: Layout) -> Layout:
     parts = {split: (path, lists[path]) for split, path in _chosen([*lists]).items()}
     if len({*map(_split_of, lists)}) >= _SEVERAL > len(parts):
         notes.append(_rivals(folder, [*lists]))
-    elif not parts:
-        notes += [_unread(folder, path) for path in paths if path not in near and path.suffix.lower() not in _TABLES]
     found = replace(found, problems=(*found.problems, *notes))
     if len(parts) < _SEVERAL:
         parts = _numbered(folder)
@@ -71,7 +69,11 @@ def divide(folder: Path, found: Layout) -> Layout:
         names = names or _names(folder, found.items)
         parts = _of_one_file(folder, names) or _with_the_rest(paths, names)
     if len(parts) < _SEVERAL:
-        return found
+        plainly = [path for path in paths if path not in near and path.suffix.lower() not in _TABLES]
+        names = names or (_names(folder, found.items) if plainly else {})
+        inside = inside or (_folders(folder, found.items) if plainly else {})
+        unread = [_unread(folder, path) for path in plainly if not _lines(path, names, inside)]
+        return replace(found, problems=(*found.problems, *unread))
     names = names or _names(folder, found.items)
     assigned: dict[int, str] = {}
     problems: list[Problem] = []

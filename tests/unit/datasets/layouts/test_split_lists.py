@@ -161,6 +161,7 @@ def test_what_is_no_pair_of_lists_divides_nothing(tmp_path, names):
     for name in names:
         miniatures.write(tmp_path / f"{name}.txt", "0\n1\n")
     assert splits_of(tmp_path) == {"train": [*"012345"]}
+    assert notes(tmp_path) == []
 
 
 def test_lists_of_videos_name_the_folders_of_their_images(tmp_path):
