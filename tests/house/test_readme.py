@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shutil
+import tomllib
 
 import pytest
 from support.commands import call
@@ -44,8 +45,6 @@ def test_every_command_it_names_is_there():
 
 
 def test_what_the_readme_says_of_settings_that_nobody_named(capsys):
-    import tomllib
-
     text = call("recipe", capsys=capsys)[1]
     printed = tomllib.loads(text)
 
@@ -87,3 +86,10 @@ def test_the_terminal_shows_what_inspect_says_today(tmp_path, monkeypatch, capsy
     lines = (PICTURES.FOLDER / "session.txt").read_text().splitlines()
 
     assert [line for line in printed.splitlines() if re.match(shown, line)] == lines[1 : lines.index("")]
+
+
+def test_the_tour_names_the_extras():
+    (sentence,) = re.findall(r"^The extras of .*$", README, re.MULTILINE)
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+    assert set(re.findall(r"`(\w+)`", sentence)) == set(extras) - {"dev"}

@@ -58,6 +58,7 @@ _FORMATS: Final = (
     _format("Labelbox's export", r"\.(ndjson|jsonl?)$", rb'.*"data_row"', _EXPORT),
     _format("Azure's labels", r"\.jsonl?$", rb'.*"(image_url|coco_url|absolute_url)"\s*:\s*"AmlDatastore', _EXPORT),
     _format("DeepFashion2's JSON", r"\.json$", rb'(?=.*"item1").*"category_name"', _EXPORT),
+    _format("CrowdHuman's .odgt", r"\.odgt$", rb'.*"gtboxes"', _EXPORT),
     _format("COCO's panoptic JSON", r"\.json$", rb'.*"segments_info"', _EXPORT),
     _format(
         "KITTI's boxes",

@@ -26,6 +26,7 @@ KITTI = "Car 0.00 0 -1.57 599.41 156.40 629.75 189.25 2.85 2.63 12.34 0.47 1.49 
         ("images/a.jpg", "export.ndjson", '{"data_row": {"external_id": "a.jpg"}, "projects": {}}', "Labelbox's export", EXPORT),
         ("images/a.jpg", "train.jsonl", '{"image_url": "AmlDatastore://x/a.jpg", "label": []}', "Azure's labels", EXPORT),
         ("train/image/a.jpg", "train/annos/a.json", '{"source": "user", "item1": {"category_name": "trousers"}}', "DeepFashion2's JSON", EXPORT),
+        ("Images/a.jpg", "annotation_train.odgt", '{"ID": "a", "gtboxes": [{"tag": "person", "fbox": [1, 2, 3, 4]}]}', "CrowdHuman's .odgt", EXPORT),
         ("images/a.jpg", "annotations/panoptic_train.json", PANOPTIC, "COCO's panoptic JSON", EXPORT),
         ("Images/train/a.jpg", "Annotations/train/a.xml", LABELME, "the XML of LabelMe's website", EXPORT),
         ("training/image_2/a.png", "training/label_2/a.txt", KITTI, "KITTI's boxes", f"Convert them to COCO or YOLO, or {OWN}."),
