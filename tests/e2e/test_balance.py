@@ -59,6 +59,15 @@ def test_rare_classes_come_more_often(rare, tmp_path, capsys):
     assert seen.total() == 80
 
 
+def test_only_records_within_the_limit_come(rare, tmp_path, capsys):
+    """Which are of one class here, so that each comes once in an epoch."""
+    assert call(*words(rare, tmp_path), "--limit", 12, capsys=capsys)[0] == 0
+    seen = Counter(int(origin.rpartition("#")[2]) for origin in origins(RunFolder.open(next(tmp_path.iterdir())).path))
+
+    assert set(seen) == set(range(12))
+    assert seen.total() == 80
+
+
 def test_a_resumed_training_goes_on_in_the_same_order(rare, tmp_path, capsys):
     for name, steps in (("whole", 10), ("part", 4)):
         assert call(*words(rare, tmp_path / name, steps), capsys=capsys)[0] == 0

@@ -73,10 +73,11 @@ def _misspelt(items: Sequence[InspectedItem], classes: Sequence[str], kind: Kind
 
 
 def _joined(classes: Sequence[str]) -> Iterator[str]:
-    """Classes such as `red,round` beside `red` and `round`: several labels in one cell."""
+    """Classes such as `red,round` beside `red` and `round`, or `a|b`: several labels in one cell."""
     for name in classes:
-        parts = _SEPARATORS.split(name)
-        if len(parts) > 1 and set(parts) & set(classes):
+        words = name.split()
+        parts = words if len(words) > 1 and set(words) <= set(classes) else _SEPARATORS.split(name)
+        if len(parts) > 1 and ("|" in name or set(parts) & set(classes)):
             yield (
                 f"class {name!r} looks like the classes {' and '.join(parts)} together. Each combination is a class of "
                 "its own: images of several classes are not supported."

@@ -39,7 +39,7 @@ def test_other_names_are_not(tmp_path, counts):
     assert notes(tmp_path) == []
 
 
-@pytest.mark.parametrize("mark", [",", ", ", "|", " ; "])
+@pytest.mark.parametrize("mark", [",", ", ", "|", " ; ", " "])
 def test_several_labels_in_a_cell_are_noted(tmp_path, mark):
     counts = {"red": 2, "round": 2, f'"red{mark}round"': 2, '"blue,square"': 2}
     table(tmp_path, counts)
@@ -47,3 +47,17 @@ def test_several_labels_in_a_cell_are_noted(tmp_path, mark):
         f"class 'red{mark}round' looks like the classes red and round together. Each combination is a class of its own: images "
         "of several classes are not supported."
     ]
+
+
+def test_labels_with_a_bar_between_them_are_several(tmp_path):
+    """ChestX-ray14: Cardiomegaly|Emphysema, of which neither is alone here."""
+    table(tmp_path, {"No Finding": 2, "Cardiomegaly|Emphysema": 2})
+    assert notes(tmp_path) == [
+        "class 'Cardiomegaly|Emphysema' looks like the classes Cardiomegaly and Emphysema together. Each combination is a class "
+        "of its own: images of several classes are not supported."
+    ]
+
+
+def test_names_of_several_words_are_names(tmp_path):
+    table(tmp_path, {"sea lion": 2, "lion": 2, "sea of cloud": 2})
+    assert notes(tmp_path) == []

@@ -49,6 +49,7 @@ class TestRefusals:
             "loss.class_weights=inverse", "train.freeze_bn=true", "train.freeze_backbone=true", "train.sync_bn=false",
             "init=other", "strict=false", "train.sliding_window=64", "model.weights=pretrained", "data.start=earliest",
             "data.until=0:5", "train.best_metric=pixel_accuracy", "task_options={a = 1}",
+            "model.decoder={decoder_attention_type = 'scse'}",
         ],
     )  # fmt: skip
     def test_whatever_decides_what_is_learnt_and_in_which_order(self, whole_run, setting):

@@ -61,7 +61,11 @@ def ending(image: str, mask: str) -> str:
     """What a mask's name has beyond that of its image, such as `_mask` or the folder `cell`; else all of it."""
     if mask.startswith(image):
         return mask.removeprefix(image)
-    return mask.removesuffix(image).rstrip("/") if mask.endswith(f"/{image}") else mask
+    folder, _, name = mask.rpartition("/")
+    if not folder or not name.startswith(image):
+        return mask
+    rest = name.removeprefix(image)  # cell/a, cell/a_1, or haemorrhages/a_HE
+    return folder + rest if any(map(str.isdigit, rest)) else folder
 
 
 def prefix_among(name: str, known: Collection[str]) -> str:

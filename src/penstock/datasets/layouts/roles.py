@@ -190,9 +190,18 @@ def _pairs(parts: Mapping[str, Mapping[Key, _Part]], fit: _Fit) -> Iterator[Pair
 def divided(images: Path, masks: Path | None, split: str = "", case: str = "") -> Iterator[Pair]:
     """Two folders, or those of the splits in them."""
     inside = {} if split else listing.splits(images)
+    beside = listing.splits(masks) if masks else {}
+    if not inside and not split and masks:  # train_images beside train_segmentations
+        inside, beside = _named_splits(images), _named_splits(masks)
+        inside = inside if inside.keys() == beside.keys() else {}
     if not inside:
         yield Pair(split or "train", images, masks, case)
         return
-    beside = listing.splits(masks) if masks else {}
     for name, path in inside.items():
         yield Pair(name, path, beside.get(name) if beside else masks, case)
+
+
+def _named_splits(folder: Path) -> dict[str, Path]:
+    """The folders by the splits that their names hold; none where one holds none, or two the same."""
+    there = {listing.role_of(path.name)[1]: path for path in listing.folders(folder)}
+    return there if "" not in there and len(there) == len(listing.folders(folder)) else {}

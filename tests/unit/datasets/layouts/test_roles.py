@@ -226,3 +226,36 @@ def test_classes_may_be_named_beside_the_folders_of_a_folder_inside(tmp_path):
         fill(tmp_path, f"CamVid/{split}/{split}{{}}.jpg", f"CamVid/{split}_labels/{split}{{}}_L.png")
     miniatures.write(tmp_path / "CamVid/classes.txt", "sky\nroad\n")
     assert inspect(tmp_path).labels.classes == ("sky", "road")
+
+
+def test_folders_that_are_named_may_hold_the_splits_by_other_names(tmp_path):
+    """LIP: TrainVal_images/train_images, TrainVal_parsing_annotations/train_segmentations."""
+    ids = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2
+    for number, split in enumerate(("train", "train", "val")):
+        miniatures.write(tmp_path / f"TrainVal_images/{split}_images/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"TrainVal_annotations/{split}_segmentations/{number}.png", miniatures.gray(ids))
+    found = inspect(tmp_path, how=LayoutOptions(images="TrainVal_images", masks="TrainVal_annotations"))
+
+    assert found.problems == ()
+    assert {split: [each.item.name for each in items] for split, items in found.splits.items()} == {
+        "train": ["0", "1"],
+        "val": ["2"],
+    }
+
+
+def test_folders_of_classes_below_the_masks_name_them(tmp_path):
+    """IDRiD: a. Training Set/1. Microaneurysms/IDRiD_01_MA.tif."""
+    for split, numbers in (("a. Training Set", (1, 2, 3)), ("b. Testing Set", (4, 5))):
+        for number in numbers:
+            miniatures.write(tmp_path / f"images/{split}/IDRiD_{number:02}.jpg", miniatures.make_image(seed=number))
+            for place, (name, end) in enumerate((("1. Microaneurysms", "MA"), ("2. Haemorrhages", "HE"))):
+                spots = np.zeros((24, 32), np.uint8)
+                spots[4 + 8 * place : 8 + 8 * place, 3:15] = 255
+                miniatures.write(
+                    tmp_path / f"truths/{split}/{name}/IDRiD_{number:02}_{end}.png", miniatures.gray(spots)
+                )
+    found = inspect(tmp_path, how=LayoutOptions(images="images", masks="truths"))
+
+    assert found.labels.classes == ("background", "1. Microaneurysms", "2. Haemorrhages")
+    assert {split: len(items) for split, items in found.splits.items()} == {"train": 3, "test": 2}
+    assert [dict(each.pixels) for each in found.items] == [{0: 672, 1: 48, 2: 48}] * 5
