@@ -202,6 +202,6 @@ def divided(images: Path, masks: Path | None, split: str = "", case: str = "") -
 
 
 def _named_splits(folder: Path) -> dict[str, Path]:
-    """The folders by the splits that their names hold; none where one holds none, or two the same."""
+    """The two or more folders by the splits that their names hold; none where one holds none, or two the same."""
     there = {listing.role_of(path.name)[1]: path for path in listing.folders(folder)}
-    return there if "" not in there and len(there) == len(listing.folders(folder)) else {}
+    return there if "" not in there and 1 < len(there) == len(listing.folders(folder)) else {}

@@ -259,3 +259,14 @@ def test_folders_of_classes_below_the_masks_name_them(tmp_path):
     assert found.labels.classes == ("background", "1. Microaneurysms", "2. Haemorrhages")
     assert {split: len(items) for split, items in found.splits.items()} == {"train": 3, "test": 2}
     assert [dict(each.pixels) for each in found.items] == [{0: 672, 1: 48, 2: 48}] * 5
+
+
+def test_one_folder_whose_name_holds_a_split_is_all_there_is(tmp_path):
+    """RailSem19: jpgs/rs19_val, uint8/rs19_val."""
+    for number in range(3):
+        ids = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % (2 + number)
+        miniatures.write(tmp_path / f"jpgs/rs19_val/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"uint8/rs19_val/{number}.png", miniatures.gray(ids))
+    for how in (LayoutOptions(), LayoutOptions(images="jpgs", masks="uint8")):
+        found = inspect(tmp_path, how=how)
+        assert (found.fatal, list(found.splits)) == ([], ["train"])
