@@ -64,7 +64,7 @@ def module(path):
     return found
 
 
-PICTURES = module(ROOT / "docs" / "pictures.py")
+FIGURES = module(ROOT / "docs" / "figures.py")
 
 
 def test_the_first_page_is_short():
@@ -72,18 +72,18 @@ def test_the_first_page_is_short():
 
 
 def test_the_terminal_shows_what_the_commands_printed():
-    session = (PICTURES.FOLDER / "session.txt").read_text()
+    session = (FIGURES.FOLDER / "session.txt").read_text()
 
-    assert (PICTURES.FOLDER / "terminal.svg").read_text() == PICTURES.terminal(session)
-    assert [line[2:] for line in session.splitlines() if line.startswith("$")] == [c for c, _ in PICTURES.SESSION]
+    assert (FIGURES.FOLDER / "terminal.svg").read_text() == FIGURES.terminal(session)
+    assert [line[2:] for line in session.splitlines() if line.startswith("$")] == [c for c, _ in FIGURES.SESSION]
 
 
 def test_the_terminal_shows_what_inspect_says_today(tmp_path, monkeypatch, capsys):
-    PICTURES.photos(tmp_path / "photos")
+    FIGURES.photos(tmp_path / "photos")
     monkeypatch.chdir(tmp_path)
-    command, shown = PICTURES.SESSION[0]
+    command, shown = FIGURES.SESSION[0]
     printed = call(*command.split()[1:], capsys=capsys)[1]
-    lines = (PICTURES.FOLDER / "session.txt").read_text().splitlines()
+    lines = (FIGURES.FOLDER / "session.txt").read_text().splitlines()
 
     assert [line for line in printed.splitlines() if re.match(shown, line)] == lines[1 : lines.index("")]
 

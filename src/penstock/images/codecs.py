@@ -13,7 +13,7 @@ import numpy as np
 
 from penstock.errors import ImageError, LabelError
 from penstock.images import jpeg, png
-from penstock.images.header import ImageInfo, probe, truncated
+from penstock.images.header import PNG_SIGNATURE, ImageInfo, probe, truncated
 from penstock.images.pixels import RGB, PixelFormat, with_bits
 from penstock.images.planes import split_planes
 from penstock.progress import counted
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from penstock.values import Pixels
 
 
-_PNG: Final = b"\x89PNG\r\n\x1a\n"
 _MAX_PREVIEWED: Final = 1 << 27  # pixels
 _COLORS: Final = 3
 _BYTE: Final = 255
@@ -204,7 +203,7 @@ def preview(data: bytes, where: str) -> bytes:
         ImageError: it is damaged; `where` names it.
     """
     sides = (int.from_bytes(data[at : at + 4]) for at in (16, 20))  # of the header of every PNG
-    is_small = data[:8] == _PNG and math.prod(sides) <= _MAX_PREVIEWED
+    is_small = data[:8] == PNG_SIGNATURE and math.prod(sides) <= _MAX_PREVIEWED
     pixels = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_COLOR) if is_small else None
     if pixels is None:
         raise ImageError(where, expected="a PNG image", found="a damaged or a huge one", remedy="Draw it again")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layouts.csv_files import BEYOND
-from penstock.datasets.layouts.lookup import Images
+from penstock.datasets.layouts.lookup import Images, plain
 from penstock.errors import DatasetError
 
 if TYPE_CHECKING:
@@ -70,11 +70,13 @@ def _names(folder: Path, rows: Sequence[Row], images: Images) -> dict[str, str]:
     if classes := class_lists.read_classes(folder):
         first = int("0" not in labels and str(len(classes)) in labels)
         return {str(number): name for number, name in enumerate(classes, first)}
-    held: dict[Path, set[str]] = {}
+    held: dict[str, set[str]] = {}
     for row in rows:
-        if place := images.find(row[FILE]):
-            held.setdefault(place.parent, set()).add(row[LABEL])
-    pairs = {(place.name, *there) for place, there in held.items() if len(there) == 1 and place != folder}
+        place = PurePosixPath(plain(row[FILE]))
+        if not place.parent.name and (image := images.find(row[FILE])):
+            place = PurePosixPath(image.relative_to(folder))
+        held.setdefault(place.parent.name, set()).add(row[LABEL])
+    pairs = {(name, *there) for name, there in held.items() if len(there) == 1 and name}
     folders = {label: name for name, label in pairs}
     one_to_one = len(folders) == len(pairs) == len({*folders.values()})
     return folders if one_to_one and labels == {*folders} else {}

@@ -48,33 +48,33 @@ def divide(folder: Path, found: Layout) -> Layout:
         return found
     if divided := _by_folders(folder, found):
         return divided
-    paths = [*_paths(folder)]
-    names = _names(folder, found.items) if len(paths) >= _SEVERAL else {}
+    names, inside = _names(folder, found.items), _folders(folder, found.items)
+    anywhere = [*_paths(folder)]
+    paths = [path for path in anywhere if _is_among_lists(path.relative_to(folder))]
     near = {path: there for path in paths if (there := _of_itself(folder, path, found.items))}
-    inside = _folders(folder, found.items) if names else {}
-    lists = {path: lines for path in paths if path not in near and (lines := _lines(path, names, inside))}
     notes = [unlabelled_split(folder, there, path) for path, there in near.items()]
+    lists = {path: lines for path in paths if path not in near and (lines := _lines(path, names, inside))}
     if len({*map(_split_of, lists)}) < _SEVERAL:
-        every = [*_paths(folder, anywhere=True)]
-        names = names or (_names(folder, found.items) if len(every) >= _SEVERAL else {})
-        inside = inside or (_folders(folder, found.items) if names else {})
-        lists |= {path: lines for path in every if path not in near and (lines := _lines(path, names, inside))}
+        others = (path for path in anywhere if path not in paths)
+        lists |= {path: lines for path in others if (lines := _lines(path, names, inside))}
     parts = {split: (path, lists[path]) for split, path in _chosen([*lists]).items()}
     if len({*map(_split_of, lists)}) >= _SEVERAL > len(parts):
         notes.append(_rivals(folder, [*lists]))
-    found = replace(found, problems=(*found.problems, *notes))
     if len(parts) < _SEVERAL:
         parts = _numbered(folder)
     if len(parts) < _SEVERAL:
-        names = names or _names(folder, found.items)
         parts = _of_one_file(folder, names) or _with_the_rest(paths, names)
     if len(parts) < _SEVERAL:
-        plainly = [path for path in paths if path not in near and path.suffix.lower() not in _TABLES]
-        names = names or (_names(folder, found.items) if plainly else {})
-        inside = inside or (_folders(folder, found.items) if plainly else {})
-        unread = [_unread(folder, path) for path in plainly if not _lines(path, names, inside)]
-        return replace(found, problems=(*found.problems, *unread))
-    names = names or _names(folder, found.items)
+        plainly = (path for path in paths if path.suffix.lower() not in _TABLES)
+        notes += [_unread(folder, path) for path in plainly if path not in near and path not in lists]
+        return replace(found, problems=(*found.problems, *notes))
+    return _divided(folder, replace(found, problems=(*found.problems, *notes)), parts, names)
+
+
+def _divided(
+    folder: Path, found: Layout, parts: Mapping[str, tuple[Path, list[tuple[int, str]]]], names: Mapping[str, int]
+) -> Layout:
+    """The layout with the splits of the lines of lists."""
     assigned: dict[int, str] = {}
     problems: list[Problem] = []
     for split, (path, lines) in parts.items():
@@ -116,14 +116,18 @@ def _by_folders(folder: Path, found: Layout) -> Layout | None:
     return None
 
 
-def _paths(folder: Path, *, anywhere: bool = False) -> Iterator[Path]:
-    """The files that are named for a split, in the folder and in folders of lists, or in any folder."""
+def _paths(folder: Path) -> Iterator[Path]:
+    """The files that are named for a split."""
     for path in listing.files(folder):
         above = path.relative_to(folder).parts[:-1]
-        if len(above) > _DEEPEST or not (anywhere or all(name.lower() in _FOLDERS for name in above)):
-            continue
-        if path.suffix.lower() in _ENDS and _split_of(path) and path.stat().st_size <= _LARGEST:
+        is_list = len(above) <= _DEEPEST and path.suffix.lower() in _ENDS and _split_of(path)
+        if is_list and path.stat().st_size <= _LARGEST:
             yield path
+
+
+def _is_among_lists(path: Path) -> bool:
+    """Whether a file lies where lists are kept: beside the data, or in a folder of lists."""
+    return all(name.lower() in _FOLDERS for name in path.parts[:-1])
 
 
 def _chosen(paths: Sequence[Path]) -> dict[str, Path]:

@@ -1,4 +1,4 @@
-"""The pictures of the README, from what `penstock demo` left: `python docs/pictures.py DEMO`.
+"""The figures of the README, from what `penstock demo` left: `python docs/figures.py DEMO`.
 
 `strip.jpg` is what the demo drew, and its report as Chromium shows it. `session.txt` is what the commands of `SESSION`
 printed, of which `terminal.svg` shows one line after the other. Without DEMO, `terminal.svg` alone is made from it.
@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-FOLDER = Path(__file__).parent / "pictures"
+FOLDER = Path(__file__).parent / "figures"
 TILE = (400, 300)
 CAPTION, GAP = 28, 8
 LINE, CHARACTER, COLUMNS, MARGIN = 19, 8.2, 104, 18
