@@ -147,7 +147,6 @@ EXTENSIONS = {
     "penstock.tasks": (
         "Drawing",
         "Predictor",
-        "VolumePredictor",
         "Exporter",
         "ReadyModel",
         "Graph",

@@ -8,7 +8,10 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
 
 
 @functools.cache
@@ -24,3 +27,24 @@ def loaded(place: str) -> Any:
     """What a `package.module:NAME` of Penstock itself names."""
     module, _, name = place.partition(":")
     return getattr(importlib.import_module(module), name)
+
+
+class Extended(Mapping[str, T], Generic[T]):
+    """Built-in things by name, then those of a table of all extensions, which are imported when they are asked for."""
+
+    def __init__(self, built_in: Mapping[str, T], table: str) -> None:
+        self._built_in, self._table = built_in, table
+
+    def __getitem__(self, name: str) -> T:
+        found: T = self._built_in[name] if name in self._built_in else loaded(brought(self._table)[name])
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._built_in or name in brought(self._table)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._built_in
+        yield from brought(self._table)
+
+    def __len__(self) -> int:
+        return len(self._built_in) + len(brought(self._table))

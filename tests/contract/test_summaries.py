@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from penstock.errors import LabelError, RecipeError
+from penstock.extensions.volumes.scores import VolumeScores
 from penstock.metrics import Confusion
 from penstock.metrics.boxes import DetectionScores, check_extra
-from penstock.metrics.cases import VolumeScores
 from penstock.metrics.classes import ClassificationScores, PredictionCounts
 from penstock.metrics.confusion import SegmentationScores
 from penstock.metrics.means import mean_of_present

@@ -5,10 +5,10 @@ import pytest
 import torch
 from support.tasks import BOXES, CLASSES, MASKS, NOISE, VOLUMES, masked, pixels
 
+from penstock.extensions.volumes.task import telling_slice
 from penstock.images import drawing
 from penstock.settings import DRAWS, Augment
 from penstock.tasks import Matting, Segmentation
-from penstock.tasks.volumes import telling_slice
 
 MATTES = Matting("unet:test_resnet", ("back", "front"))
 

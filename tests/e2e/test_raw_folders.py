@@ -11,7 +11,7 @@ from support.raw_folders import FOLDERS, rows
 
 import penstock as ps
 from penstock.datasets import listing
-from penstock.images.volumes import is_volume
+from penstock.extensions.volumes.volume import is_volume
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ from penstock.assembly import open_experiment
 from penstock.config import apply, load
 from penstock.datasets import FolderDataset, inspect
 from penstock.errors import DatasetError, RecipeError
+from penstock.extensions.volumes.volume import read_volume
 from penstock.images import PixelFormat, decode_image
-from penstock.images.volumes import read_volume
 from penstock.inference import load_model
 from penstock.kinds.fields import decode_segmentation
 

@@ -12,13 +12,13 @@ from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.datasets import FolderDataset, inspect, pack
 from penstock.errors import DatasetError, RecipeError, SchemaError
+from penstock.extensions.volumes.network import build_volume_network
+from penstock.extensions.volumes.scores import dice
+from penstock.extensions.volumes.task import Volumes, read_slices
 from penstock.inference import load_model
 from penstock.kinds.fields import SegmentationRecord, decode_segmentation, encode_segmentation
 from penstock.kinds.labels import LabelSet
-from penstock.metrics import dice
-from penstock.models import TestTimeAugmentation, build_volume_network
-from penstock.tasks import Volumes
-from penstock.tasks.volumes import read_slices
+from penstock.models import TestTimeAugmentation
 from penstock.training import resume, train
 from penstock.values import Record
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from penstock.extensions.volumes.task import Volumes
 from penstock.feed import Batch
 from penstock.settings import Augment, DeepLabConfig, Objective, Regularize
-from penstock.tasks import Classification, Detection, Matting, Segmentation, Volumes
+from penstock.tasks import Classification, Detection, Matting, Segmentation
 from penstock.values import Cursor
 
 CPU = torch.device("cpu")

@@ -11,13 +11,14 @@ import sys
 import torch
 from torch import nn
 
+from penstock.extensions.volumes.task import Volumes
 from penstock.models import ARCHITECTURES, synchronise_norms
 from penstock.ranks import from_environment, joined
 from penstock.session import Learner
 from penstock.session.sharding import whole
 from penstock.settings import Augment, Objective, Train
 from penstock.settings.optimizer import SGD
-from penstock.tasks import Classification, Matting, Segmentation, Volumes
+from penstock.tasks import Classification, Matting, Segmentation
 from support.holes import CPU, batch
 
 BATCH = 6

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from penstock.extensions.volumes.task import Volumes
 from penstock.images.codecs import encode_png
 from penstock.settings import Augment
-from penstock.tasks import Classification, Detection, Matting, Segmentation, Volumes
+from penstock.tasks import Classification, Detection, Matting, Segmentation
 
 NOISE = np.random.default_rng(2)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from penstock.extensions.volumes.task import Volumes
 from penstock.images.codecs import encode_mask, encode_png
 from penstock.kinds.fields import SegmentationRecord
 from penstock.settings import Augment
-from penstock.tasks import Classification, Detection, Segmentation, Volumes
+from penstock.tasks import Classification, Detection, Segmentation
 from support.recorded import recorded
 
 NOISE = np.random.default_rng(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -14,44 +14,22 @@ from penstock.api.arguments import suggested
 from penstock.errors import ImageError, RecipeError
 from penstock.images.upright import read_upright
 from penstock.inference.inputs import find, left_out, other_depth, parsed
-from penstock.inference.predict import are_volumes, check_output, check_style
+from penstock.inference.other_inputs import Written, find_others
+from penstock.inference.predict import check_output, check_style
 from penstock.models import TestTimeAugmentation
-from penstock.progress import counted, silent
+from penstock.progress import silent
 from penstock.settings.predicting import SHOWN
 from penstock.tasks import Style
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from penstock.inference import PredictedVolumes
+    from penstock.inference.other_inputs import OtherInputs
     from penstock.tasks import Prediction
     from penstock.values import Pixels
 
 
 _PALETTES: Final = ("auto", "distinct", "voc", "cityscapes", "ade20k")
-
-
-@dataclass(frozen=True)
-class Written:
-    """What became of images or volumes whose predictions were to be written.
-
-    Attributes:
-        done: how many were predicted.
-        total: how many there were.
-        unit: "image" or "volume".
-        manner: how they were written, as the end of a sentence.
-        problems: a sentence for every one that could not be read, or whose labels do not fit it.
-        notes: what there is to know: what was left out, and what the files are.
-        table: the scores of volumes with true labels, as lines.
-    """
-
-    done: int
-    total: int
-    unit: str
-    manner: str = ""
-    problems: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    table: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,9 +111,11 @@ class LoadedModel:
 
     def unit(self, *paths: str | Path) -> str:
         """What `write` would predict of some paths: "volume" where there is one among them, else "image"."""
-        local = [place for place in parsed([*map(str, paths)]) if isinstance(place, Path)]
-        learnt = bool(self.trained.parts.dataset.description.modalities)
-        return "volume" if are_volumes(local, learnt=learnt) else "image"
+        others = self._others([place for place in parsed([*map(str, paths)]) if isinstance(place, Path)])
+        return others.unit if others else "image"
+
+    def _others(self, paths: Sequence[Path]) -> OtherInputs | None:
+        return find_others(paths, learnt=bool(self.trained.parts.dataset.description.modalities))
 
     @suggested
     def write(
@@ -174,13 +154,11 @@ class LoadedModel:
         style = Style(
             described.original if ids == "original" else (), palette, color, SHOWN if score is None else score
         )
-        volumes = self.unit(*paths) == "volume"
-        check_style(task, style, original=ids == "original", volumes=volumes)
-        if volumes:
+        others = self._others(local)
+        check_style(task, style, original=ids == "original", others=others.inputs if others else "")
+        if others:
             truth = Path(labels) if labels else None
-            return _volumes(
-                inference.predict_volumes(self.trained, local, Path(output), truth, style, progress), labels
-            )
+            return others.write(self.trained, local, Path(output), truth, style, progress)
         if labels:
             raise RecipeError(
                 "--labels",
@@ -190,20 +168,10 @@ class LoadedModel:
             )
         images = find(places)
         found = inference.predict_images(self.trained, images, Path(output), style, progress)
-        notes = other_depth(images, task.pixel_format), left_out(places), found.explanation if found.done else ""
-        return Written(found.done, len(images), "image", "", found.skipped, tuple(filter(None, notes)))
+        notes = other_depth(images, task.pixel_format), left_out(places), *found.notes
+        return replace(found, notes=tuple(filter(None, notes)))
 
 
 def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     if value not in choices:
         raise RecipeError(name, expected=f"one of {', '.join(choices)}", found=str(value), remedy="Choose one of them")
-
-
-def _volumes(found: PredictedVolumes, labels: str | Path) -> Written:
-    notes = (
-        f"left out, as they are no volumes: {counted(found.images, 'image')}" if found.images else "",
-        f"no labels in {labels} for {found.unlabelled} of them" if found.unlabelled else "",
-    )
-    problems = (*found.skipped, *found.wrong)
-    manner = ", each in its own geometry"
-    return Written(found.done, found.cases, "volume", manner, problems, tuple(filter(None, notes)), found.table)

@@ -5,4 +5,5 @@ coreml/           Core ML models for Apple's devices
 kafka/            datasets in topics of Kafka
 datasets/         data sets as their authors publish them
 tensorflow/       TFRecords that TensorFlow's programs wrote
+volumes/          medical volumes: NIfTI, series of DICOM files
 """

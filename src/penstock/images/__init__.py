@@ -22,7 +22,6 @@ distort.py    perspective and elastic distortions
 intervals.py  regions of JPEGs with restart markers, cut out as bytes
 palettes.py   the colours that data sets publish for their classes
 upright.py    an image as a viewer shows it
-volumes.py    medical volumes in NIfTI, or as series of DICOM files
 """
 
 from penstock.images.codecs import decode_image, decode_mask

@@ -3,25 +3,22 @@
 model.py       a run's model, ready to predict and to be evaluated
 inputs.py      what there is to predict: images, folders, lists, videos
 predict.py     predictions for images
-volumes.py     predictions for NIfTI volumes
+other_inputs.py  predictions for what is no image, which extensions bring
 writing.py     predictions as files
 evaluation.py  the scores of a model on a split
 per_image.py   what it reaches on each image of an evaluation
 export.py      a model as one file for other programs
 comparing.py   how the predictions of such a file differ from those of the model
-slices.py      slices of a volume with the labels that a model gives them, as one image
 """
 
 from penstock.inference.evaluation import Evaluation, evaluate_run, evaluation_name
 from penstock.inference.export import Exported, export, export_run
 from penstock.inference.model import TrainedModel, load_model
 from penstock.inference.predict import predict_images
-from penstock.inference.volumes import PredictedVolumes, predict_volumes
 
 __all__ = [
     "Evaluation",
     "Exported",
-    "PredictedVolumes",
     "TrainedModel",
     "evaluate_run",
     "evaluation_name",
@@ -29,5 +26,4 @@ __all__ = [
     "export_run",
     "load_model",
     "predict_images",
-    "predict_volumes",
 ]

@@ -11,6 +11,7 @@ from penstock import ranks as ranking
 from penstock.assembly.runs import described_run, load_checkpoint, weights
 from penstock.errors import RecipeError
 from penstock.images.pixels import check_format
+from penstock.inference.other_inputs import others_of
 from penstock.models import TestTimeAugmentation, TTAModel, Window, Windowed
 from penstock.runs import RunFolder
 from penstock.session.state import load_model as load_weights
@@ -21,14 +22,12 @@ from penstock.tasks.abilities import required
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import numpy as np
     import torch
     from numpy.typing import NDArray
     from torch import nn
 
     from penstock.assembly.experiment import Experiment
-    from penstock.images.volumes import Volume
-    from penstock.tasks import Prediction, Predictor, Task, VolumePredictor
+    from penstock.tasks import Prediction, Predictor, Task
 
 
 _LOGGER: Final = logging.getLogger("penstock.inference")
@@ -111,26 +110,19 @@ class TrainedModel:
             ImageError: the array has another type or shape.
         """
         pixels = check_format(pixels, self.parts.task.pixel_format, "the image")
-        return image_predictor(self.parts.task).predict(self._ready, pixels)
-
-    def predict_volume(self, volume: Volume) -> NDArray[np.uint8]:
-        """The labels of a volume, in the order of its file's axes: uint8 (x, y, z)."""
-        return volume_predictor(self.parts.task).predict(self._ready, volume)
+        return image_predictor(self.parts.task).predict(self.ready, pixels)
 
     @property
-    def _ready(self) -> ReadyModel:
+    def ready(self) -> ReadyModel:
+        """The model as predictors take it."""
         return ReadyModel(self.model, self.device, self.parts.recipe.train.precision, self.window)
 
 
 def image_predictor(task: Task) -> Predictor:
     """What predicts images, or a RecipeError."""
-    remedy = "Name NIfTI volumes" if task.volume_predictor else "Give the task a predictor (docs/own_task.md)"
+    others = others_of(task)
+    remedy = f"Name {others}" if others else "Give the task a predictor (docs/own_task.md)"
     return required(task.predictor, task, "Prediction of images", "penstock predict", remedy)
-
-
-def volume_predictor(task: Task) -> VolumePredictor:
-    """What predicts volumes, or a RecipeError."""
-    return required(task.volume_predictor, task, "Prediction of NIfTI volumes", "penstock predict", "Name images")
 
 
 def _check_tta(tta: TestTimeAugmentation, task: Task, crop: tuple[int, int]) -> None:

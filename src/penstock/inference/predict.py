@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_packed
 from penstock.errors import ImageError, RecipeError
-from penstock.images import dicom
-from penstock.images.volumes import is_volume
 from penstock.inference.model import image_predictor
+from penstock.inference.other_inputs import Written
 from penstock.inference.writing import Writer
 from penstock.progress import counted, silent
 from penstock.runs import RunFolder
@@ -27,30 +24,14 @@ if TYPE_CHECKING:
     from penstock.tasks import Task
 
 
-@dataclass(frozen=True)
-class Predicted:
-    """What became of some images.
-
-    Attributes:
-        done: how many were predicted.
-        skipped: a sentence for every one that could not be read.
-        explanation: what the files are.
-    """
-
-    done: int
-    skipped: tuple[str, ...]
-    explanation: str
-
-
-def are_volumes(paths: Sequence[Path], *, learnt: bool = False) -> bool:
-    """Whether there is a NIfTI volume among some paths, or in folders among them."""
-    found = [file for path in paths for file in (list_files(path) if path.is_dir() else [path])]
-    is_slice = learnt and any(file.suffix.lower() == dicom.SUFFIX for file in found)
-    return is_slice or any(is_volume(file) for file in found)
-
-
-def check_style(task: Task, style: Style, *, original: bool, volumes: bool = False) -> None:
+def check_style(task: Task, style: Style, *, original: bool, others: str = "") -> None:
     """Options that a task's predictions do not know are refused.
+
+    Args:
+        task: which predicts.
+        style: of what is written.
+        original: whether masks are to hold the ids of the raw masks.
+        others: what is predicted in place of images, of which nothing is drawn in colours; "" for images.
 
     Raises:
         RecipeError: one is asked for.
@@ -58,13 +39,13 @@ def check_style(task: Task, style: Style, *, original: bool, volumes: bool = Fal
     plain = Style()
     asked = (
         (Ability.ORIGINAL_IDS, "--ids", original, True),
-        (Ability.PALETTE, "--palette", style.palette != plain.palette, not volumes),
-        (Ability.COLOR_MASKS, "--color", style.color, not volumes),
-        (Ability.SCORE, "--score", style.score != SHOWN, not volumes),
+        (Ability.PALETTE, "--palette", style.palette != plain.palette, not others),
+        (Ability.COLOR_MASKS, "--color", style.color, not others),
+        (Ability.SCORE, "--score", style.score != SHOWN, not others),
     )
     for ability, option, is_asked, is_drawn in asked:
         if is_asked and not is_drawn:
-            raise refusal("NIfTI volumes", ability, option)
+            raise refusal(others, ability, option)
         if is_asked and ability not in task.supports:
             raise refusal(task, ability, option)
 
@@ -114,7 +95,7 @@ def predict_images(
     output: Path,
     style: Style = Style(),  # noqa: B008 - frozen
     progress: Callable[[int, int], None] = silent,
-) -> Predicted:
+) -> Written:
     """Write the predictions for some images into a folder.
 
     Raises:
@@ -133,4 +114,6 @@ def predict_images(
             else:
                 writer.add(image, trained.predict(pixels))
             progress(done, len(images))
-    return Predicted(len(images) - len(skipped), tuple(skipped), writer.explain())
+    done = len(images) - len(skipped)
+    notes = (writer.explain(),) if done else ()
+    return Written(done, len(images), problems=tuple(skipped), notes=notes)

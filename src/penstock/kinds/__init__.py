@@ -9,7 +9,6 @@ matting.py         an image and an alpha matte
 classification.py  an image and a class
 detection.py       an image and boxes
 instances.py       an image and objects with their pixels
-volumes.py         a volume and its labels
 shrinking.py       labels of images that are made smaller
 boxes.py           whether boxes make sense
 labels.py          a record's mask and boxes against its image and its classes
@@ -22,6 +21,7 @@ from typing import Final
 
 from penstock.custom import import_path_of, load, load_admitted
 from penstock.errors import RecipeError
+from penstock.extending import Extended
 from penstock.kinds.base import TILE, Counts, Kind
 from penstock.kinds.classification import ClassificationKind
 from penstock.kinds.detection import DetectionKind
@@ -29,11 +29,10 @@ from penstock.kinds.instances import InstancesKind
 from penstock.kinds.items import Box, FilePart, InspectedItem, Item, Labels, Problem, hashed, named, sentence
 from penstock.kinds.matting import MattingKind
 from penstock.kinds.segmentation import SegmentationKind
-from penstock.kinds.volumes import VolumesKind
 
-_BUILT_IN: Final = (SegmentationKind, MattingKind, ClassificationKind, DetectionKind, InstancesKind, VolumesKind)
-KINDS: Final[dict[str, Kind]] = {kind.name: kind() for kind in _BUILT_IN}
-"""The built-in kinds, by their names."""
+_BUILT_IN: Final = (SegmentationKind, MattingKind, ClassificationKind, DetectionKind, InstancesKind)
+KINDS: Final[Extended[Kind]] = Extended({kind.name: kind() for kind in _BUILT_IN}, "KINDS")
+"""The built-in kinds and those of extensions, by their names."""
 
 
 def find_kind(name: str, folder: Path | str = "") -> Kind:

@@ -1,10 +1,8 @@
 """Scores that are exact: integers are counted, added over ranks, and divided once.
 
 boxes.py      mean average precision of boxes and of masks, as COCO counts it, by faster-coco-eval
-cases.py      scores of whole volumes, case by case
 classes.py    top-1, top-5, accuracy of every class, and how far confidence can be trusted
 confusion.py  the confusion matrix and the segmentation scores that follow from it
-dice.py       Dice of whole volumes
 instances.py  scores of instances
 mattes.py     how far predicted alpha values are from true ones
 means.py      means over classes of which some do not occur
@@ -13,10 +11,8 @@ segments.py   scores that look at the segments of an image and not at single pix
 """
 
 from penstock.metrics.boxes import Boxes, Found, check_extra, run_lengths
-from penstock.metrics.cases import Cases, VolumeScores
 from penstock.metrics.classes import ClassificationScores, PredictionCounts
 from penstock.metrics.confusion import Confusion, SegmentationScores
-from penstock.metrics.dice import dice
 from penstock.metrics.instances import InstanceScores
 from penstock.metrics.mattes import Mattes, MatteScores
 from penstock.metrics.segments import Segments
@@ -24,7 +20,6 @@ from penstock.metrics.tables import number_table
 
 __all__ = [
     "Boxes",
-    "Cases",
     "ClassificationScores",
     "Confusion",
     "Found",
@@ -34,9 +29,7 @@ __all__ = [
     "PredictionCounts",
     "SegmentationScores",
     "Segments",
-    "VolumeScores",
     "check_extra",
-    "dice",
     "number_table",
     "run_lengths",
 ]

@@ -14,7 +14,6 @@ custom.py         a custom network
 pretrained.py     published weights of backbones, from the hub or a file
 sync_batchnorm.py batch normalisation over all ranks
 tta.py            test-time augmentation
-volumes.py        networks of three dimensions
 weights.py        weights of another run, with an account of every tensor
 sliding_window.py a window that slides over large images
 decoder.py        options of the decoders of segmentation_models.pytorch, by the names that its classes give them
@@ -35,7 +34,6 @@ from penstock.models.segmentation import build_segmenter, normalization, parse_n
 from penstock.models.sliding_window import Window, Windowed
 from penstock.models.sync_batchnorm import lone_norms, silent_norms, synchronise_norms
 from penstock.models.tta import TestTimeAugmentation, TTAModel
-from penstock.models.volumes import VolumeNetwork, build_volume_network
 from penstock.models.weights import load_matching
 
 __all__ = [
@@ -48,7 +46,6 @@ __all__ = [
     "Normalization",
     "TTAModel",
     "TestTimeAugmentation",
-    "VolumeNetwork",
     "Window",
     "Windowed",
     "as_floats",
@@ -56,7 +53,6 @@ __all__ = [
     "build_classifier",
     "build_detector",
     "build_segmenter",
-    "build_volume_network",
     "check_decoder",
     "classifier_normalization",
     "cost_of",

@@ -10,6 +10,7 @@ import timm
 import torch
 
 from penstock.errors import RecipeError
+from penstock.extending import brought
 from penstock.models.architectures import NETWORKS
 from penstock.models.published import coco_scores
 
@@ -110,7 +111,7 @@ def overview() -> list[str]:
         found += [f"  {name:<13}  {about}" for name, about in group]
     found += [
         "classification: --model BACKBONE, any of timm; cifar10-tutorial, cifar10-fast",
-        "volumes: unet3d",
+        *(f"{task}: {', '.join(names)}" for task, names in brought("NETWORKS").items()),
         "detectors with weights of COCO from torchvision (BSD 3-Clause): --weights coco",
     ]
     for name, (parameters, scores) in coco_scores().items():

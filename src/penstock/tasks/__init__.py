@@ -17,7 +17,6 @@ classification.py  classification
 detection.py       detection
 instances.py       instance segmentation
 matting.py         matting, from soft labels
-volumes.py         segmentation of whole volumes
 classes.py         samples of images and their classes, and their metric
 normalizing.py     how images are normalised
 """
@@ -26,6 +25,7 @@ from typing import Final
 
 from penstock.custom import ImportPath, import_path_of, load
 from penstock.errors import RecipeError
+from penstock.extending import Extended
 from penstock.tasks.abilities import Ability, refusal
 from penstock.tasks.base import Task
 from penstock.tasks.classes import PrepareClassification
@@ -36,14 +36,12 @@ from penstock.tasks.instances import Instances
 from penstock.tasks.masks import PrepareSegmentation
 from penstock.tasks.matting import Matting
 from penstock.tasks.predictions import Prediction, Style
-from penstock.tasks.roles import Drawing, Exporter, Predictor, ReadyModel, VolumePredictor
+from penstock.tasks.roles import Drawing, Exporter, Predictor, ReadyModel
 from penstock.tasks.segmentation import Segmentation
-from penstock.tasks.volumes import Volumes
 
-TASKS: Final[dict[str, type[Task]]] = {
-    task.kind.name: task for task in (Segmentation, Matting, Classification, Detection, Instances, Volumes)
-}
-"""The built-in tasks, by the name of the kind of record that they learn from."""
+_BUILT_IN: Final = (Segmentation, Matting, Classification, Detection, Instances)
+TASKS: Final[Extended[type[Task]]] = Extended({task.kind.name: task for task in _BUILT_IN}, "TASKS")
+"""The built-in tasks and those of extensions, by the name of the kind of record that they learn from."""
 
 
 def find_task(name: str, described: str) -> type[Task]:
@@ -116,8 +114,6 @@ __all__ = [
     "Segmentation",
     "Style",
     "Task",
-    "VolumePredictor",
-    "Volumes",
     "find_task",
     "refusal",
 ]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.kinds import Kind
     from penstock.settings import Augment, TaskSettings
     from penstock.tasks.abilities import Ability
-    from penstock.tasks.roles import Drawing, Exporter, Predictor, Tensors, VolumePredictor
+    from penstock.tasks.roles import Drawing, Exporter, Predictor, Tensors
     from penstock.tasks.scoring import Metric
 
 
@@ -161,11 +161,6 @@ class Task(ABC):
     @property
     def predictor(self) -> Predictor | None:
         """Predicts images; None where it does not."""
-        return None
-
-    @property
-    def volume_predictor(self) -> VolumePredictor | None:
-        """Predicts volumes; None where it does not."""
         return None
 
     @property

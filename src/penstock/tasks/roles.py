@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from penstock.datasets.description import SplitInfo
     from penstock.images.geometry import Size
-    from penstock.images.volumes import Volume
     from penstock.models import Window
     from penstock.tasks.exported import Graph
     from penstock.tasks.predictions import Prediction, Style
@@ -128,19 +127,6 @@ class Predictor(ABC):
             rows: how many it has.
             drawn: how many things are drawn.
             style: how they are.
-        """
-
-
-class VolumePredictor(ABC):
-    """Predicts whole volumes."""
-
-    @abstractmethod
-    def predict(self, ready: ReadyModel, volume: Volume) -> NDArray[np.uint8]:
-        """The labels of a volume, in the order of its file's axes: uint8 (x, y, z).
-
-        Args:
-            ready: the model.
-            volume: with the modalities that the model was trained on.
         """
 
 

@@ -21,7 +21,7 @@ from penstock.tasks.masks import SegmentationMetric, without_padding
 from penstock.tasks.normalizing import of_data
 from penstock.tasks.objective import mixture, weights_of
 from penstock.tasks.predictions import MaskPrediction
-from penstock.tasks.roles import Drawing, VolumePredictor
+from penstock.tasks.roles import Drawing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.datasets.description import Description, SplitInfo
-    from penstock.images.volumes import Volume
     from penstock.losses import Mixture
     from penstock.settings import Augment, TaskSettings
     from penstock.tasks.predictions import Style
@@ -110,11 +109,6 @@ class Segmentation(DenseTask):
         """Predicts masks."""
         return MaskPredictor(self)
 
-    @property
-    def volume_predictor(self) -> SlicePredictor:
-        """Predicts volumes slice by slice."""
-        return SlicePredictor(self)
-
 
 @dataclass(frozen=True)
 class MaskDrawing(Drawing):
@@ -183,18 +177,6 @@ class MaskPredictor(DensePredictor):
         del table, rows, drawn, style
         shown = "NAME-overlay.png shows them in the colours of legend.png"
         return f"NAME.png holds class ids, which look nearly black; {shown}"
-
-
-@dataclass(frozen=True)
-class SlicePredictor(VolumePredictor):
-    """Predicts the slices of a volume one by one."""
-
-    task: Segmentation
-
-    def predict(self, ready: ReadyModel, volume: Volume) -> Pixels:
-        """The labels of a volume."""
-        images, predictor = volume.images(self.task.pixel_format.channels), self.task.predictor
-        return volume.labels(np.stack([predictor.predict(ready, image).mask for image in images]))
 
 
 def _check_colors(augment: Augment, channels: int) -> None:

@@ -9,9 +9,10 @@ from support.errors import refused
 from support.volumes import dicom_file, stored, volume_scene, write_series, write_volume
 
 from penstock.errors import ImageError
-from penstock.images import PixelFormat, decode_image, dicom, volumes
+from penstock.extensions.volumes import volume as volumes
+from penstock.extensions.volumes.volume import read_volume
+from penstock.images import PixelFormat, decode_image, dicom
 from penstock.images.formats import stored as as_stored
-from penstock.images.volumes import read_volume
 
 VALUES = np.random.default_rng(0).integers(0, 4096, (20, 30), np.uint16)
 

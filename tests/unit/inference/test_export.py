@@ -17,6 +17,7 @@ from support.training import recipe
 from penstock.config import apply
 from penstock.datasets import inspect, pack
 from penstock.errors import RecipeError
+from penstock.extensions.volumes.task import Volumes
 from penstock.images import RGB, PixelFormat
 from penstock.inference import load_model
 from penstock.inference.comparing import Comparison, compared
@@ -24,7 +25,7 @@ from penstock.inference.export import export
 from penstock.models import TestTimeAugmentation
 from penstock.settings import Augment
 from penstock.settings.views import PadCrop, ResizedCrop
-from penstock.tasks import Classification, Detection, Instances, ReadyModel, Segmentation, Volumes
+from penstock.tasks import Classification, Detection, Instances, ReadyModel, Segmentation
 from penstock.training import train
 
 pytestmark = pytest.mark.slow

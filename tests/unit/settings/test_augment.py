@@ -9,13 +9,13 @@ import pytest
 
 from penstock.assembly.effects import check_abilities
 from penstock.errors import RecipeError
+from penstock.extensions.volumes.task import Volumes
 from penstock.feed import Feed
 from penstock.kinds.fields import ClassificationRecord, encode_classification
 from penstock.order import Plan, Shuffle
 from penstock.settings import Augment, Recipe
 from penstock.settings.views import PadCrop
 from penstock.sources import MemorySource
-from penstock.tasks import Volumes
 from penstock.tasks.classes import PrepareClassification
 from penstock.values import Cursor, Share
 

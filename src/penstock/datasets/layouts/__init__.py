@@ -20,7 +20,6 @@ coco.py         COCO JSON: boxes, masks and instances from polygons and run leng
 coco_json.py    the structure of COCO's files
 coco_shapes.py  the pixels and the box of an annotation of COCO
 coco_runs.py    COCO's run lengths: reading them, and painting pixels
-nifti.py        NIfTI volumes, as slices
 yolo.py         YOLO text files
 annotated.py    shapes that people drew, as boxes, masks, instances or classes
 shapes.py       polygons, boxes, ellipses and painted pixels

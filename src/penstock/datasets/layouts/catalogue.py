@@ -71,13 +71,6 @@ _CORE: Final = {
     "coco-classes": KnownLayout(f"{_HOME}.coco:recognise_classes", "annotations/labels_train.json  images/train/a.jpg"),
     "coco-masks": KnownLayout(f"{_HOME}.coco:recognise_masks", _COCO),
     "coco-instances": KnownLayout(f"{_HOME}.coco:recognise_instances", _COCO),
-    "nifti": _arranged(
-        f"{_HOME}.nifti:recognise",
-        "images/a_0000.nii.gz  labels/a.nii.gz, or CASE/CASE_t1.nii.gz  CASE/CASE_seg.nii.gz",
-    ),
-    "nifti-volumes": _arranged(
-        f"{_HOME}.nifti:recognise_volumes", "images/a_0000.nii.gz  labels/a.nii.gz, or imagesTr/  labelsTr/"
-    ),
     "yolo": _arranged(f"{_HOME}.yolo:recognise", "images/train/a.jpg  labels/train/a.txt  data.yaml"),
     "run-lengths": _arranged(
         f"{_HOME}.run_lengths:recognise", "train.csv (ImageId,ClassId,EncodedPixels)  train_images/a.jpg"

@@ -9,7 +9,7 @@ import numpy as np
 from penstock.images import drawing
 
 if TYPE_CHECKING:
-    from penstock.images.volumes import Volume
+    from penstock.extensions.volumes.volume import Volume
     from penstock.values import Pixels
 
 

@@ -3,73 +3,105 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
-from penstock.datasets.layouts.nifti import Case, cases
 from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_image
 from penstock.errors import DatasetError, ImageError
+from penstock.extensions.volumes import volume as volumes
+from penstock.extensions.volumes.drawing import draw_slices
+from penstock.extensions.volumes.layouts import Case, cases
+from penstock.extensions.volumes.predictors import VolumePredictor, predictor_of
+from penstock.extensions.volumes.scores import dice
 from penstock.files import write_atomically
-from penstock.images import codecs, dicom, volumes
-from penstock.inference.model import volume_predictor
-from penstock.inference.slices import draw_slices
+from penstock.images import codecs, dicom
+from penstock.inference.other_inputs import OtherInputs, Written
 from penstock.inference.writing import finish_folder, prediction_folder, write_table
-from penstock.metrics import dice
 from penstock.progress import counted, silent
 from penstock.tasks import Style
+from penstock.tasks.abilities import required
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from penstock.datasets.description import Description
     from penstock.inference.model import TrainedModel
+    from penstock.tasks import Task
 
 
-@dataclass(frozen=True)
-class PredictedVolumes:
-    """What became of some volumes.
+class VolumeInputs(OtherInputs):
+    """NIfTI volumes and folders of DICOM slices."""
 
-    Attributes:
-        cases: how many there were.
-        done: how many of them were predicted.
-        skipped: a sentence for every one that could not be read.
-        wrong: a sentence for every one whose labels do not fit it.
-        unlabelled: how many have no labels, where labels were to be scored.
-        images: how many images lay beside them, and were left out.
-        table: the scores, as lines.
-    """
+    unit = "volume"
+    inputs = "NIfTI volumes"
 
-    cases: int
-    done: int
-    skipped: tuple[str, ...]
-    wrong: tuple[str, ...]
-    unlabelled: int
-    images: int
-    table: tuple[str, ...]
+    def are_among(self, paths: Sequence[Path], *, learnt: bool) -> bool:
+        """Whether there is a volume; DICOM files are slices of one where the model learnt from volumes."""
+        found = [file for path in paths for file in (list_files(path) if path.is_dir() else [path])]
+        is_slice = learnt and any(file.suffix.lower() == dicom.SUFFIX for file in found)
+        return is_slice or any(volumes.is_volume(file) for file in found)
+
+    def can_predict(self, task: Task) -> bool:
+        """Whole volumes, or the slices that masks are made of."""
+        return predictor_of(task) is not None
+
+    def write(
+        self,
+        trained: TrainedModel,
+        paths: Sequence[Path],
+        output: Path,
+        labels: Path | None = None,
+        style: Style = Style(),  # noqa: B008 - frozen
+        progress: Callable[[int, int], None] = silent,
+    ) -> Written:
+        """Write CASE.nii.gz and CASE-slices.png for every volume, and dice.csv where there are true labels.
+
+        Raises:
+            RecipeError: the run learnt something else.
+            DatasetError: a path is no volume and holds none, or a prediction would take the place of a volume.
+        """
+        found = _claimed(trained.parts.task, paths, output, labels)
+        scores = _CaseScores(trained.parts.dataset.description, output)
+        skipped: list[str] = []
+        wrong: list[str] = []
+        with scores:
+            for done, case in enumerate(found, 1):
+                try:
+                    volume, predicted = _predict(trained, case, output, style)
+                except ImageError as error:
+                    skipped.append(str(error))
+                else:
+                    with _collected(wrong):
+                        scores.add(case, volume, predicted)
+                progress(done, len(found))
+        finish_folder(output)
+        return Written(
+            len(found) - len(skipped),
+            len(found),
+            self.unit,
+            ", each in its own geometry",
+            (*skipped, *wrong),
+            tuple(_notes(found, paths, labels)),
+            tuple(scores.lines()),
+        )
 
 
-def predict_volumes(
-    trained: TrainedModel,
-    paths: list[Path],
-    output: Path,
-    labels: Path | None = None,
-    style: Style = Style(),  # noqa: B008 - frozen
-    progress: Callable[[int, int], None] = silent,
-) -> PredictedVolumes:
-    """Write CASE.nii.gz and CASE-slices.png for every volume, and dice.csv where there are true labels.
+VOLUME_INPUTS: Final = VolumeInputs()
 
-    Raises:
-        RecipeError: the run learnt something else.
-        DatasetError: a path is no volume and holds none, or a prediction would take the place of a volume.
-    """
-    task = trained.parts.task
-    volume_predictor(task)  # or a refusal
+
+def _required(task: Task) -> VolumePredictor:
+    """What predicts volumes, or a RecipeError."""
+    return required(predictor_of(task), task, "Prediction of NIfTI volumes", "penstock predict", "Name images")
+
+
+def _claimed(task: Task, paths: Sequence[Path], output: Path, labels: Path | None) -> list[Case]:
+    """The volumes to predict, whose files in the folder are noted as ours."""
+    _required(task)
     if labels and not labels.is_dir():
         raise DatasetError(str(labels), expected="a folder of labels", found="none", remedy="Check --labels")
     found = _cases(paths, labels)
@@ -77,26 +109,14 @@ def predict_volumes(
     table = [output / "dice.csv"] if labels else []
     files = (output / name for case in found for name in (f"{case.name}.nii.gz", _drawing(case)))
     prediction_folder(output, [*table, *files], task.kind.name)
-    scores = _CaseScores(trained.parts.dataset.description, output)
-    skipped: list[str] = []
-    wrong: list[str] = []
-    with scores:
-        for done, case in enumerate(found, 1):
-            try:
-                volume, predicted = _predict(trained, case, output, style)
-            except ImageError as error:
-                skipped.append(str(error))
-            else:
-                with _collected(wrong):
-                    scores.add(case, volume, predicted)
-            progress(done, len(found))
-    finish_folder(output)
-    images = [file for path in paths if path.is_dir() for file in list_files(path) if _is_beside(file)]
-    unlabelled = sum(case.labels is None for case in found) if labels else 0
-    done = len(found) - len(skipped)
-    return PredictedVolumes(
-        len(found), done, tuple(skipped), tuple(wrong), unlabelled, len(images), tuple(scores.lines())
-    )
+    return found
+
+
+def _notes(found: Sequence[Case], paths: Sequence[Path], labels: Path | None) -> Iterator[str]:
+    if images := [file for path in paths if path.is_dir() for file in list_files(path) if _is_beside(file)]:
+        yield f"left out, as they are no volumes: {counted(len(images), 'image')}"
+    if labels and (unlabelled := sum(case.labels is None for case in found)):
+        yield f"no labels in {labels} for {unlabelled} of them"
 
 
 def _drawing(case: Case) -> str:
@@ -129,7 +149,7 @@ def _predict(trained: TrainedModel, case: Case, output: Path, style: Style) -> t
             found=str(many),
             remedy="Give the case the files that the training cases had",
         )
-    predicted = trained.predict_volume(volume)
+    predicted = _required(trained.parts.task).predict(trained.ready, volume)
     (output / case.name).parent.mkdir(parents=True, exist_ok=True)
     volumes.write_labels(output / f"{case.name}.nii.gz", style.written(predicted), case.images[0])
     drawn = draw_slices(volume, predicted, trained.parts.dataset.description.ignore_label)
@@ -137,7 +157,7 @@ def _predict(trained: TrainedModel, case: Case, output: Path, style: Style) -> t
     return volume, predicted
 
 
-def _cases(paths: list[Path], labels: Path | None) -> list[Case]:
+def _cases(paths: Sequence[Path], labels: Path | None) -> list[Case]:
     """The volumes of folders and of single files, with their labels."""
     found: list[Case] = []
     for path in paths:

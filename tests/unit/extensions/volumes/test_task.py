@@ -7,11 +7,11 @@ from support.volumes import volume_record
 
 from penstock import seeds
 from penstock.errors import LabelError, SchemaError
+from penstock.extensions.volumes.task import PrepareVolume, read_slices
 from penstock.images.codecs import encode_mask, encode_png
 from penstock.kinds.fields import SegmentationRecord, encode_segmentation
 from penstock.kinds.labels import LabelSet
 from penstock.seeds import generator
-from penstock.tasks.volumes import PrepareVolume, read_slices
 from penstock.values import Record
 
 

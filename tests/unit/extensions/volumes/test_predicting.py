@@ -9,24 +9,24 @@ from support.commands import call
 from support.volumes import nibabel, stored, volume_scene, write_volume
 
 import penstock as ps
-from penstock.datasets.layouts import nifti
 from penstock.errors import DatasetError
-from penstock.images.volumes import read_labels, read_volume, write_labels
-from penstock.inference.volumes import _cases, _refuse_overwriting
-from penstock.models import build_volume_network
+from penstock.extensions.volumes.layouts import cases
+from penstock.extensions.volumes.network import build_volume_network
+from penstock.extensions.volumes.predicting import _cases, _refuse_overwriting
+from penstock.extensions.volumes.task import Volumes
+from penstock.extensions.volumes.volume import read_labels, read_volume, write_labels
 from penstock.settings import Augment
-from penstock.tasks import Volumes
 
 
 def test_labels_of_equal_names_are_told_apart_by_their_folder(tmp_path):
     for split in ("train", "val"):
         for kind in ("images", "labels"):
             write_volume(tmp_path / kind / split / "c0.nii.gz", stored(volume_scene()[kind == "labels"], "RAS"))
-    both = nifti.cases(tmp_path / "images", tmp_path / "labels")
+    both = cases(tmp_path / "images", tmp_path / "labels")
 
     assert [case.labels for case in both] == [tmp_path / "labels" / split / "c0.nii.gz" for split in ("train", "val")]
     with pytest.raises(DatasetError) as caught:
-        nifti.cases(tmp_path / "images" / "train", tmp_path / "labels")
+        cases(tmp_path / "images" / "train", tmp_path / "labels")
     assert str(caught.value) == (
         f"c0: expected one file of labels for this case, found {tmp_path}/labels/train/c0.nii.gz, "
         f"{tmp_path}/labels/val/c0.nii.gz. Name the folder that holds the right ones alone."

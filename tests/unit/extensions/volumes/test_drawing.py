@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 from support.volumes import stored, volume_scene
 
+from penstock.extensions.volumes.drawing import draw_slices
+from penstock.extensions.volumes.volume import Volume
 from penstock.images import drawing
-from penstock.images.volumes import Volume
-from penstock.inference.slices import draw_slices
 
 
 def test_slices_with_labels_are_shown_in_the_colours_of_their_classes():

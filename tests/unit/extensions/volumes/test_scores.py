@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from penstock.metrics import Cases, dice
+from penstock.extensions.volumes.scores import Cases, dice
 
 
 def test_dice_is_that_of_the_volumes_themselves():
@@ -34,3 +34,15 @@ def test_ranks_put_their_cases_together():
     parts[0].take([line for part in parts for line in part.lines()])
 
     assert parts[0].scores() == alone.scores()
+
+
+@pytest.mark.filterwarnings("ignore")  # MONAI's imports
+def test_dice_is_monais():
+    metrics = pytest.importorskip("monai.metrics")
+    found, true = (np.random.default_rng(seed).integers(0, 4, (8, 9, 7), np.uint8) for seed in (0, 1))
+    encoded = (
+        torch.nn.functional.one_hot(torch.from_numpy(ids).long(), 4).permute(3, 0, 1, 2)[None] for ids in (found, true)
+    )
+
+    assert dice(found, true, 4) == pytest.approx(metrics.compute_dice(*encoded, include_background=False)[0].tolist())
+    assert dice(np.zeros((2, 2, 2), np.uint8), np.zeros((2, 2, 2), np.uint8), 2) == [None]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
@@ -41,6 +41,9 @@ class VolumesKind(SegmentationKind):
         laid = self.lay(image, ids[best], described)
         pair = np.hstack([drawing.fit(image, TILE), drawing.fit(laid, TILE)])
         return drawing.caption(pair, f"{decode_name(record)}, slice {best} of {len(ids)} ({record.origin})")
+
+
+VOLUMES: Final = VolumesKind()
 
 
 def read_slices(record: Record, channels: int, labels: LabelSet) -> tuple[Pixels, Pixels]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.volumes import volume_scene
 
-from penstock.images.volumes import Volume
+from penstock.extensions.volumes.volume import Volume
 
 
 @pytest.mark.parametrize("spacing", [(0.7, 1, 5), (1, 0.7, 5), (1, 1.1, 5), (0.9, 1, 3), (1, 1.5, 4), (1, 1.9, 4)])

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import torch
 
-from penstock.errors import ImageError, LabelError, RecipeError
+from penstock.errors import LabelError, RecipeError
+from penstock.extensions.volumes.kind import VOLUMES, read_slices, telling_slice
+from penstock.extensions.volumes.network import VolumeNetwork, build_volume_network
+from penstock.extensions.volumes.predictors import PatchPredictor
+from penstock.extensions.volumes.scores import Cases, VolumeScores
 from penstock.feed import Field
 from penstock.images import PixelFormat, probe
-from penstock.kinds import KINDS
 from penstock.kinds.fields import decode_segmentation
 from penstock.kinds.labels import LabelSet
-from penstock.kinds.volumes import read_slices, telling_slice
-from penstock.metrics import Cases, VolumeScores
-from penstock.models import VolumeNetwork, build_volume_network
 from penstock.settings import Augment, Objective
 from penstock.tasks.abilities import Ability
 from penstock.tasks.base import Task
 from penstock.tasks.exported import class_graph
 from penstock.tasks.objective import mixture, weights_of
-from penstock.tasks.roles import Exporter, VolumePredictor
+from penstock.tasks.roles import Exporter
 from penstock.tasks.segmentation import MaskDrawing
 
 if TYPE_CHECKING:
@@ -35,12 +35,11 @@ if TYPE_CHECKING:
     from penstock.datasets.description import Description, SplitInfo
     from penstock.feed import Prepare
     from penstock.images.geometry import Size
-    from penstock.images.volumes import Volume
     from penstock.losses import Mixture
     from penstock.seeds import Generator
     from penstock.settings import TaskSettings
     from penstock.tasks.exported import Graph
-    from penstock.tasks.roles import ReadyModel, Tensors
+    from penstock.tasks.roles import Tensors
     from penstock.tasks.scoring import Collective
     from penstock.values import Pixels, Record
 
@@ -168,7 +167,7 @@ class Volumes(Task):
     class_weights: tuple[float, ...] = ()
     step: int | None = None
 
-    kind = KINDS["volumes"]
+    kind = VOLUMES
     best_metric = "mean_dice"
     supports = frozenset({Ability.ORIGINAL_IDS, Ability.LOSSES, Ability.SLICES, Ability.MODELS})
 
@@ -293,28 +292,6 @@ class VolumeDrawing(MaskDrawing):
         best, image = telling_slice(arrays["image"], arrays["mask"], self.ignore)
         logits = None if outputs is None else outputs[:, best]
         return self.beside(image, arrays["mask"][best], logits, background=0)  # as scores leave it out
-
-
-@dataclass(frozen=True)
-class PatchPredictor(VolumePredictor):
-    """Predicts volumes; the network slides over patches by itself."""
-
-    task: Volumes
-
-    @torch.inference_mode()
-    def predict(self, ready: ReadyModel, volume: Volume) -> Pixels:
-        """The labels of a volume."""
-        images = volume.images(self.task.pixel_format.channels)
-        if len(volume.voxels) == 1 != self.task.pixel_format.channels:
-            raise ImageError(
-                volume.name,
-                expected="the two or three modalities that the run learnt",
-                found="one",
-                remedy="Name the folder of the case's files, or one file with all of them",
-            )
-        with ready.autocast():
-            logits = ready.model(self.task.inputs({"image": torch.from_numpy(images).to(ready.device).unsqueeze(0)}))
-        return volume.labels(logits[0].argmax(dim=0).to(torch.uint8).cpu().numpy())
 
 
 @dataclass(frozen=True)

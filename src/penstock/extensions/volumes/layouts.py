@@ -19,7 +19,8 @@ from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import legend
 from penstock.datasets.layouts.masks import is_mask
 from penstock.errors import DatasetError, ImageError
-from penstock.images import codecs, dicom, volumes
+from penstock.extensions.volumes import volume as volumes
+from penstock.images import codecs, dicom
 from penstock.kinds.items import FilePart, Item, Labels, Problem, unlabelled_split
 from penstock.progress import counted
 

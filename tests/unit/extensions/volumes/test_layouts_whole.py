@@ -5,9 +5,9 @@ from support.datasets import records
 from support.volumes import HOW, write_cases
 
 from penstock.datasets import inspect, pack
-from penstock.images.volumes import read_labels, read_volume
+from penstock.extensions.volumes.task import read_slices
+from penstock.extensions.volumes.volume import read_labels, read_volume
 from penstock.kinds.labels import LabelSet
-from penstock.tasks.volumes import read_slices
 
 
 @pytest.fixture(scope="module")

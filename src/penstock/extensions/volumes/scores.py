@@ -1,4 +1,4 @@
-"""Scores of whole volumes, case by case."""
+"""Scores of whole volumes, case by case: Dice."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import torch
+    from numpy.typing import NDArray
 
     Matrix = tuple[tuple[int, ...], ...]
 
@@ -124,3 +125,19 @@ class VolumeScores:
 def _dice(matrix: Any) -> list[float | None]:
     totals = matrix.sum(axis=0) + matrix.sum(axis=1)
     return [2 * int(matrix[c, c]) / int(totals[c]) if totals[c] else None for c in range(1, len(matrix))]
+
+
+def dice(found: NDArray[np.uint8], true: NDArray[np.uint8], classes: int) -> list[float | None]:
+    """The Dice coefficient of every class but 0, the background: 2 |A and B| / (|A| + |B|); None where neither has it.
+
+    Args:
+        found: ids.
+        true: ids of the same shape.
+        classes: their number, background included.
+    """
+    scores: list[float | None] = []
+    for label in range(1, classes):
+        mine, theirs = found == label, true == label
+        total = int(mine.sum()) + int(theirs.sum())
+        scores.append(2 * int(np.logical_and(mine, theirs).sum()) / total if total else None)
+    return scores

@@ -20,12 +20,14 @@ from support.volumes import HOW, brats, learn_volumes, nibabel, stored, volume_s
 from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.datasets import FolderDataset, LayoutOptions, inspect, pack
-from penstock.datasets.layouts import nifti
 from penstock.errors import ImageError, RecipeError
-from penstock.images import PixelFormat, decode_image, decode_mask, volumes
+from penstock.extensions.volumes import volume as volumes
+from penstock.extensions.volumes.layouts import cases
+from penstock.extensions.volumes.predictors import SlicePredictor, predictor_of
+from penstock.extensions.volumes.volume import Volume, channels_of, read_labels, read_volume
+from penstock.images import PixelFormat, decode_image, decode_mask
 from penstock.images.codecs import encode_png
-from penstock.images.volumes import Volume, channels_of, read_labels, read_volume
-from penstock.inference import TrainedModel, load_model
+from penstock.inference import load_model
 from penstock.kinds.fields import decode_segmentation
 from penstock.tasks import ReadyModel
 from penstock.training import train
@@ -387,14 +389,14 @@ def test_damaged_headers_are_named(tmp_path, offset, kind, values, message):
 
 def test_patients_are_never_taken_for_modalities(tmp_path):
     write_cases(tmp_path / "d", 2)
-    assert [(case.name, len(case.images)) for case in nifti.cases(tmp_path / "d")] == [
+    assert [(case.name, len(case.images)) for case in cases(tmp_path / "d")] == [
         ("images/case_00", 1),
         ("images/case_01", 1),
     ]
     for site in ("a", "b"):
         for end in ("t1", "seg"):
             write_volume(tmp_path / f"sites/{site}/case1/case1_{end}.nii.gz", stored(volume_scene()[0], "RAS"))
-    assert [(case.name, len(case.images), case.labels is not None) for case in nifti.cases(tmp_path / "sites")] == [
+    assert [(case.name, len(case.images), case.labels is not None) for case in cases(tmp_path / "sites")] == [
         ("a/case1", 1, True),
         ("b/case1", 1, True),
     ]
@@ -468,7 +470,7 @@ class TestVolumes:
         assert {item.group for item in found.layout.items} == {"p_0001", "p_0002", "p_0003"}
 
     def test_a_case_may_be_named_by_its_folder(self, tmp_path):
-        from penstock.datasets.layouts.nifti import cases
+        from penstock.extensions.volumes.layouts import cases
 
         for name in ("t1", "flair"):
             self.write(tmp_path / f"c1/c1_{name}.nii.gz", np.ones((4, 4, 4), np.float32))
@@ -500,7 +502,7 @@ class TestVolumes:
         prediction = np.zeros((8, 8, 6), np.uint8)
         prediction[2:6, 2:6], prediction[0, 0] = 1, 1  # the truth, and something where nothing counts
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(TrainedModel, "predict_volume", lambda *_: prediction)
+            patch.setattr(SlicePredictor, "predict", lambda *_: prediction)
             out = ["-o", tmp_path / "out", "--labels", tmp_path / "raw/labels", "--ids", "original"]
             code, _, _ = call("predict", folder.path, tmp_path / "raw/images", *out, capsys=capsys)
         rows = list(csv.reader((tmp_path / "out/dice.csv").read_text().splitlines()))
@@ -523,7 +525,7 @@ def test_one_file_of_a_case_with_more(whole_volumes):
     task = dataclasses.replace(open_experiment(learn_volumes(whole_volumes)).task, pixel_format=PixelFormat(3))
     volume = Volume("c_0000.nii.gz", volume_scene()[0][np.newaxis], np.eye(4))
     with pytest.raises(ImageError) as caught:
-        task.volume_predictor.predict(ReadyModel(task.model()), volume)
+        predictor_of(task).predict(ReadyModel(task.model()), volume)
 
     assert str(caught.value) == (
         "c_0000.nii.gz: expected the two or three modalities that the run learnt, found one. Name the folder of the "
