@@ -53,15 +53,15 @@ WORKLOADS = {
     "b, large, seekable": Workload(
         "1024 x 1024, packed with `--seekable`, the same", "large-seekable", "b", common.sized(320, 4)
     ),
-    "a, huge": Workload("3000 x 4000, random resized crop 224", "huge", "a", common.sized(32, 4)),
+    "a, huge": Workload("3000 x 4000, random resized crop 224", "huge", "a", common.sized(96, 4)),
     "a, huge, seekable": Workload(
-        "3000 x 4000, packed with `--seekable`, random resized crop 224", "huge-seekable", "a", common.sized(32, 4)
+        "3000 x 4000, packed with `--seekable`, random resized crop 224", "huge-seekable", "a", common.sized(96, 4)
     ),
     "b, huge, seekable": Workload(
         "3000 x 4000, packed with `--seekable`, scale, crop 513 and flip, with masks",
         "huge-seekable",
         "b",
-        common.sized(32, 4),
+        common.sized(96, 4),
     ),
 }
 
@@ -105,7 +105,7 @@ def write(rates: dict[str, dict[str, list[float]]]) -> None:
     repeats = len(next(iter(rates["a"].values())))
     about = (
         f"The figures are medians of {repeats} repeats, in which the contenders take turns. Each repeat is the better of two "
-        "passes over 32 to 640 images, after one pass that is not counted."
+        "passes over 96 to 640 images, after one pass that is not counted."
     )
     common.write("feed", "python bench/feed.py", {"versions": versions, "method": about, "scenarios": results})
 

@@ -36,8 +36,8 @@ SETS = {
     "seekable": Photos(*common.sized(((375, 500), 1000), ((60, 80), 8)), seekable=True),
     "large": Photos(*common.sized(((1024, 1024), 200), ((64, 64), 4))),
     "large-seekable": Photos(*common.sized(((1024, 1024), 200), ((64, 64), 4)), seekable=True),
-    "huge": Photos(*common.sized(((3000, 4000), 48), ((96, 128), 4))),
-    "huge-seekable": Photos(*common.sized(((3000, 4000), 48), ((96, 128), 4)), seekable=True),
+    "huge": Photos(*common.sized(((3000, 4000), 128), ((96, 128), 4))),
+    "huge-seekable": Photos(*common.sized(((3000, 4000), 128), ((96, 128), 4)), seekable=True),
 }
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock import cores
 from penstock.datasets.occurrences import digest_of, path_of
@@ -13,13 +13,19 @@ from penstock.errors import CorruptRecord, PenstockError
 from penstock.images import single_threaded
 from penstock.progress import counted, silent
 from penstock.records import manifest, open_shard, read_all
+from penstock.values import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
 
     from penstock.datasets.description import FolderDataset, ShardInfo
-    from penstock.values import Record
+
+    _Checked = tuple[list[manifest.ManifestEntry], list[str]]
+
+_AHEAD: Final = 16  # pieces that are read and not checked
+_PIECE: Final = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -38,21 +44,25 @@ def verify(
     threads: int = 0,
     progress: Callable[[int, int], None] = silent,
 ) -> Verdict:
-    """Read all records of some splits, by default of all, `threads` shards at a time, as `cores.readers` counts."""
+    """Read all records of some splits, by default of all, and check them in threads, as `cores.readers` counts."""
     shards = [shard for split in splits or dataset.splits for shard in dataset.split(split).shards]
-    total, stop = sum(shard.records for shard in shards), threading.Event()
-    sound, faults, entries = 0, [], []
+    total = sum(shard.records for shard in shards)
+    faults: list[str] = []
+    entries: list[manifest.ManifestEntry] = []
     with single_threaded(), ThreadPoolExecutor(cores.readers(threads)) as pool:
         try:
-            for good, wrong, found in pool.map(lambda shard: _shard(dataset, shard, stop), shards):
-                sound += good
-                faults += wrong
-                entries += found
-                progress(sound + len(faults), total)
+            for shard in shards:
+                path, before = dataset.folder / shard.name, (len(entries), len(faults))
+                for good, wrong in _checked(pool, dataset, path):
+                    entries += good
+                    faults += wrong
+                    progress(len(entries) + len(faults), total)
+                if len(faults) == before[1]:
+                    faults += _as_described(path, shard, len(entries) - before[0])
         except BaseException:
-            stop.set()
             pool.shutdown(cancel_futures=True)
             raise
+    sound = len(entries)
     if not faults and dataset.manifest:
         faults += _as_listed(dataset.manifest, splits or dataset.splits, entries)
     return Verdict(sound, tuple(faults))
@@ -69,25 +79,42 @@ def _as_listed(path: Path, splits: Sequence[str], entries: Sequence[manifest.Man
     return [f"{path}: expected the records of the shards, found others. Pack the dataset again."]
 
 
-def _shard(
-    dataset: FolderDataset, shard: ShardInfo, stop: threading.Event
-) -> tuple[int, list[str], list[manifest.ManifestEntry]]:
-    path = dataset.folder / shard.name
-    sound, faults, entries = 0, [], []
-    for record in _records(path):
-        if stop.is_set():
-            break
+def _checked(pool: ThreadPoolExecutor, dataset: FolderDataset, path: Path) -> Iterator[_Checked]:
+    """The records of a shard in pieces, in order. One thread reads them, ahead of those that check them."""
+    waiting: deque[Future[_Checked]] = deque()
+    for piece in _pieces(_records(path)):
+        waiting.append(pool.submit(_check, dataset, piece))
+        if len(waiting) > _AHEAD:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+def _pieces(records: Iterable[Record | PenstockError]) -> Iterator[list[Record | PenstockError]]:
+    """Records in pieces for threads, of a megabyte or more."""
+    piece: list[Record | PenstockError] = []
+    size = 0
+    for record in records:
+        piece.append(record)
+        size += len(record.payload) if isinstance(record, Record) else 0
+        if size >= _PIECE:
+            yield piece
+            piece, size = [], 0
+    yield piece
+
+
+def _check(dataset: FolderDataset, records: Sequence[Record | PenstockError]) -> _Checked:
+    """What the manifest says of those that are sound, and a sentence for each of the others."""
+    entries, faults = [], []
+    for record in records:
         try:
             if isinstance(record, PenstockError):
                 raise record
             dataset.description.kind.check(record, dataset.description)
             entries.append(manifest.entry_of(record.payload, record.origin))
-            sound += 1
         except PenstockError as error:
             faults.append(str(error))
-    if not faults and not stop.is_set():
-        faults += _as_described(path, shard, sound)
-    return sound, faults, entries
+    return entries, faults
 
 
 def _as_described(path: Path, shard: ShardInfo, sound: int) -> list[str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _NO_CLASS: Final = re.compile(
     r"un-?_?labell?ed|unsup(ervised)?|outputs?|results?|predictions?|models?|checkpoints?|runs|logs|"
-    r"rejected|trash|backup|tmp|temp|original_images|thumbnails?",
+    r"rejected|trash|backup|tmp|temp|original_images|thumb(s|nails?)",
     re.IGNORECASE,
 )
 """Folders that people keep beside those of the classes."""

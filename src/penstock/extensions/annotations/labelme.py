@@ -17,7 +17,7 @@ from penstock.datasets.layouts.lookup import Images
 from penstock.datasets.layouts.shapes import Bitmap, Shape
 from penstock.errors import DatasetError, ImageError
 from penstock.images import codecs
-from penstock.kinds.items import FilePart, named
+from penstock.kinds.items import FilePart, Problem, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -59,6 +59,9 @@ def _add(found: Annotations, folder: Path, path: Path, tree: dict[str, Any], ima
     if image is None:
         found.problems.append(annotated.image_missing(name, wanted, images.among(wanted)))
         return
+    if isinstance(image, Path) and image.stem != path.stem and (namesake := _namesake(path)):
+        found.problems.append(_two_images(name, named(image, folder), named(namesake, folder)))
+        return
     shown = named(image, folder)
     entries = annotated.entry_of(found, tree, "shapes", typed.Entries, file=shown, where=name)
     shapes = annotated.read_shapes(found, entries or (), _shape, image=shown, where=name)
@@ -74,11 +77,25 @@ def _add(found: Annotations, folder: Path, path: Path, tree: dict[str, Any], ima
 def _image(path: Path, tree: dict[str, Any], images: Images) -> Path | FilePart | None:
     """The file that the JSON names, from where it lies; that of the same name; or the image inside the JSON."""
     wanted = str(tree["imagePath"]).replace("\\", "/")
-    beside = [Path(os.path.normpath(path.parent / wanted)), *(path.with_suffix(end) for end in sorted(listing.IMAGES))]
-    there = next((each for each in beside if listing.is_there(each)), None) or images.find(wanted)
+    beside = [Path(os.path.normpath(path.parent / wanted)), _namesake(path)]
+    there = next((each for each in beside if each and listing.is_there(each)), None) or images.find(wanted)
     if there is None and tree.get("imageData"):
         return FilePart(path, "imageData", partial(_inside, path))
     return there
+
+
+def _namesake(path: Path) -> Path | None:
+    """The image that lies beside a JSON file and has its name."""
+    return next((each for end in sorted(listing.IMAGES) if listing.is_there(each := path.with_suffix(end))), None)
+
+
+def _two_images(name: str, wanted: str, namesake: str) -> Problem:
+    """A JSON file that was copied or renamed without its imagePath, or an image that was."""
+    message = (
+        f"{name}: expected the image of its own name, {namesake}, found {wanted} in its imagePath. Correct the "
+        "imagePath, or give the JSON file the name of its image."
+    )
+    return Problem("annotations of another image", name, message)
 
 
 def _inside(path: Path) -> bytes:

@@ -143,6 +143,19 @@ class TestLabelMe:
             write(tmp_path / f"raw/annotations/{name}.json", json.dumps(tree))
         assert [each.item.name for each in inspect(tmp_path / "raw").items] == ["a", "annotations/b"]
 
+    @pytest.mark.parametrize(("suffix", "found"), [(".jpg", 1), (".txt", 0)])
+    def test_a_copy_that_names_another_image_is_refused(self, tmp_path, suffix, found):
+        """b.json was copied from a.json; where no image has the name of b.json, its imagePath alone counts."""
+        labelme_shapes(tmp_path, {"label": "dog", "points": tools.DOG})
+        write(tmp_path / f"b{suffix}", make_image(tools.SIZE, 1))
+        write(tmp_path / "b.json", (tmp_path / "a.json").read_bytes())
+
+        named = [sentence for sentence in words(tmp_path) if "imagePath" in sentence]
+        assert named == found * [
+            "b.json: expected the image of its own name, b.jpg, found a.jpg in its imagePath. Correct the imagePath, "
+            "or give the JSON file the name of its image."
+        ]
+
     def test_what_is_wrong_is_named_and_left_out(self, tmp_path, capsys):
         tools.labelme(tmp_path / "raw")
         write(tmp_path / "raw/train/d.json", '{"shapes": [], "imagePath": "d.jpg"}')
