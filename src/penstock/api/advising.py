@@ -90,7 +90,7 @@ def advise(
     Raises:
         PenstockError: something cannot be had, or does not fit.
     """
-    given = {"data.path": str(data), **settings_of(**options), **as_settings(settings)}
+    given = {"data.path": str(data), **settings_of(settings, **options)}
     from penstock import assembly  # noqa: PLC0415 - with PyTorch
 
     resolved = assembly.resolve_settings(given)

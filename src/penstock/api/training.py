@@ -125,7 +125,7 @@ def _given(
 ) -> dict[str, Any]:
     """All settings that are given: by options, by hooks that a recipe can name, and by themselves."""
     named = [each for each in hooks if _is_named(each)]
-    return {**settings_of(**options), **({"hooks": named} if named else {}), **toml.as_settings(settings)}
+    return toml.joined({"hooks": named} if named else {}, settings_of(settings, **options))
 
 
 def _check_listed(hooks: object) -> None:
@@ -158,7 +158,7 @@ def check(
     Raises:
         PenstockError: a setting is not known, its value does not fit it, or there is no such recipe, dataset or run.
     """
-    toml.check_given({**settings_of(**options), **toml.as_settings(settings)})
+    toml.check_given(settings_of(settings, **options))
     if isinstance(data, Run):
         RunFolder.open(data.path)
     if data == "":

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, TypedDict, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, get_origin, get_type_hints
 
 from penstock.config.members import flat
+from penstock.config.toml import as_settings, joined
 from penstock.errors import RecipeError
 from penstock.settings.optimizer import Optimizer  # noqa: TC001 - the types of options are read when they are asked for
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 
 class Options(TypedDict, total=False):
@@ -57,13 +61,21 @@ _FAST: Final = {
 }  # fmt: skip
 
 
-def settings_of(*, overfit: int | None = None, fast_dev_run: bool = False, **options: Any) -> dict[str, Any]:
-    """The settings of the options that were given, named as `section.key`; None and "" were not.
+def settings_of(
+    settings: Mapping[str, Any] | Sequence[str] | None = None,
+    *,
+    overfit: int | None = None,
+    fast_dev_run: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
+    """The settings of the options that were given, and others, named as `section.key`; None and "" were not given.
 
     Raises:
-        RecipeError: two steps are to be tried, and epochs were given.
+        RecipeError: a setting has two values, or two steps are to be tried, and epochs were given.
     """
+    more = as_settings(settings)
     given = {SETTINGS[name]: value for name, value in options.items() if value not in (None, "")}
+    joined(flat(given), more)
     if "loss.custom" in given:
         given["loss.cross_entropy"] = 0.0
     if fast_dev_run:
@@ -76,4 +88,4 @@ def settings_of(*, overfit: int | None = None, fast_dev_run: bool = False, **opt
         given |= _FAST
     if overfit is not None:
         given |= {"data.limit": overfit, "data.validation": "train"}
-    return flat(given)
+    return {**flat(given), **more}

@@ -150,8 +150,24 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
                 found="no equals sign",
                 remedy="Add = and a value",
             )
-        found |= flat({key.strip(): _value(value.strip())})
+        found = joined(found, flat({key.strip(): _value(value.strip())}))
     return _checked(found, "")
+
+
+def joined(settings: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of one door, named as `section.key`, so that their order does not matter.
+
+    Raises:
+        RecipeError: one has two values.
+    """
+    for key in settings.keys() & more.keys():
+        if settings[key] != more[key]:
+            raise RecipeError(
+                key,
+                remedy="Remove one of the two",
+                message=f"{key} is given twice, as {settings[key]!r} and as {more[key]!r}.",
+            )
+    return {**settings, **more}
 
 
 def check_given(settings: Mapping[str, Any]) -> None:

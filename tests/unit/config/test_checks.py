@@ -52,8 +52,7 @@ def test_settings_that_leave_nothing_to_go_by_are_refused():
 
 
 def test_thousands_of_settings_are_taken():
-    settings = [f"train.steps={number}" for number in range(1, 20_001)]
-    assert apply(Recipe(), settings).train.steps == 20_000
+    assert apply(Recipe(), ["train.steps=7"] * 20_000).train.steps == 7
 
 
 @pytest.mark.parametrize(
