@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 CLASS_FILES: Final = (
     "classes.txt", "class_names.txt", "label_names.txt", "labels.txt", "classes.names", "obj.names", "synsets.txt",
     "codes.txt", "classes.csv", "class_names.csv", "train/_classes.csv", "classes.json",
-    "class_names.json", "label_names.json", "labels.json", "id2label.json", "label2id.json", "label_map.json",
-    "class_map.json", "label_num_to_disease_map.json", "classes.yaml", "classes.yml",
+    "class_names.json", "label_names.json", "labels.json", "notes.json", "id2label.json", "label2id.json",
+    "label_map.json", "class_map.json", "label_num_to_disease_map.json", "classes.yaml", "classes.yml",
 )  # fmt: skip
 """Files of class names beside the data: one a line, perhaps with its id; a list of JSON or YAML, or a map of ids to
 names or of names to ids.
@@ -104,7 +104,8 @@ def names_in_json(path: Path) -> tuple[str, ...]:
         )
     except (ValueError, RecursionError, yaml.YAMLError):
         return ()
-    names = _by_id(found.get("names", found) if isinstance(found, dict) else found)
+    listed = (found.get(key) for key in ("names", "categories")) if isinstance(found, dict) else ()
+    names = _by_id(next(filter(None, listed), found))
     if not names or any(listing.is_image(Path(name)) for name in names.values()):
         return ()
     ids = sorted(names)
@@ -119,10 +120,19 @@ def id_in(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else -1
 
 
+def by_number(name: str) -> tuple[int, str]:
+    """What names are sorted by: numbers in their order, words by their letters."""
+    whole = name.partition(".")[0] if re.fullmatch(r"\d+\.0+", name) else name  # as pandas writes numbers beside gaps
+    return id_in(whole), name
+
+
 def _by_id(found: Any) -> dict[int, str]:
     """Names by their ids, of a list of JSON, of a map of ids to names or of names to ids; empty where it is none."""
     if isinstance(found, list) and all(isinstance(name, str) for name in found):
         return dict(enumerate(found))
+    if isinstance(found, list) and all(isinstance(each, dict) and {"id", "name"} <= each.keys() for each in found):
+        names = {id_in(str(each["id"])): str(each["name"]) for each in found}
+        return names if len(names) == len(found) and min(names, default=-1) >= 0 else {}
     if not isinstance(found, dict):
         return {}
     if all(id_in(key) >= 0 and isinstance(name, str) for key, name in found.items()):

@@ -22,6 +22,8 @@ NAMES = ("sky", "tree", "road")
         ("id2label.json", {"2": "road", "0": "sky", "1": "tree", "255": "nothing"}),
         ("label2id.json", {"tree": 1, "road": 2, "sky": 0}),
         ("label_map.json", {"tree": 1, "road": 2, "sky": 0, "void": 255}),
+        ("classes.json", [{"id": 2, "name": "road"}, {"id": 0, "name": "sky"}, {"id": 1, "name": "tree"}]),
+        ("notes.json", {"categories": [{"id": n, "name": name} for n, name in enumerate(NAMES)], "info": {}}),
     ],
 )
 def test_names_are_in_the_order_of_their_ids(tmp_path, name, content):

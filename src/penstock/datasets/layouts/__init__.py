@@ -13,6 +13,7 @@ numbered.py     masks that number objects
 folders.py      image-per-class folders
 patterns.py     labels in the names of files
 table.py        labels or boxes in a CSV file
+table_problems.py  what can be wrong with its rows
 csv_files.py    the rows and columns of such files
 split_columns.py  which of their columns says the split
 voc.py          Pascal VOC: palette masks, and XML boxes

@@ -24,6 +24,7 @@ _HINTS: Final = {
     ".rar": "Unpack the archive, and name the folder in it",
     ".7z": "Unpack the archive, and name the folder in it",
     ".parquet": "Write the images to files",
+    ".nii.gz": "Put volumes into images/ and their labels into labels/, or call them CASE/CASE_t1 and CASE/CASE_seg",
 }
 _CONVERT: Final = "Convert the files to JPEG, PNG or TIFF"
 _ANNOTATIONS: Final = frozenset({".xml", ".txt", ".json", ".jsonl", ".csv", ".yaml", ".yml", ".md", ".pdf", ""})
@@ -37,7 +38,7 @@ def without_images(folder: Path) -> DatasetError | None:
     for path in listing.files(folder):
         if listing.is_image(path):
             return None
-        kinds[path.suffix.lower()] += 1
+        kinds[".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix.lower()] += 1
     telling = [(end, count) for end, count in kinds.most_common() if end not in _ANNOTATIONS]
     if not telling:
         return None

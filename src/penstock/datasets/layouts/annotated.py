@@ -96,7 +96,7 @@ class Annotations:
         stated = [listing.composed(name) for name in self.classes] or class_lists.read_classes(folder)
         if stated and wanted <= set(stated):
             return class_lists.check_names(list(stated), str(folder))
-        return class_lists.check_names(sorted(wanted), str(folder))
+        return class_lists.check_names(sorted(wanted, key=class_lists.by_number), str(folder))
 
     def _boxes(self, folder: Path) -> Layout:
         classes = self._names(folder, (shape.label for each in self.images for shape in each.shapes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -12,9 +13,11 @@ from penstock.errors import DatasetError
 from penstock.kinds.items import Problem
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 _KEYS: Final = {"images", "annotations", "categories"}
+_FEW: Final = 16  # files of JSON
 _KNOWN: Final = {"trainval": "train", "minival": "val", "valminusminival": "val"}  # splits of COCO 2014
 
 
@@ -74,17 +77,7 @@ def read(folder: Path) -> tuple[dict[str, File], list[Problem]]:
     """The files by split; a second one of a split is a problem."""
     files: dict[str, File] = {}
     problems = []
-    places = [folder / "annotations", folder, *listing.splits(folder).values()]
-    for path in [path for place in places for path in listing.plain(place, "*.json")]:
-        try:
-            data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-            plain = msgspec.json.decode(data) if any(b'"%b"' % key.encode() in data for key in _KEYS) else None
-            if not isinstance(plain, dict) or not set(plain) >= _KEYS or _is_panoptic(plain):
-                continue
-            tree, broken = _converted(plain)
-        except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:
-            found = f"another structure ({str(error) or 'nested too deeply'})"
-            raise DatasetError(str(path), expected="COCO's JSON", found=found, remedy="Fix or remove it") from None
+    for path, tree, broken in _found(folder):
         costly: dict[int | str, Problem] = {}
         for place, each, wrong in broken:
             problem = _broken(path.relative_to(folder).as_posix(), place, each, wrong)
@@ -101,6 +94,31 @@ def read(folder: Path) -> tuple[dict[str, File], list[Problem]]:
             problems.append(_second(path.relative_to(folder).as_posix(), split, before.path.name))
     problems += _without_parents(files)
     return files, problems
+
+
+def _found(folder: Path) -> Iterator[tuple[Path, Tree, list[tuple[int, Any, str]]]]:
+    """The files in the folder, in `annotations/` and in the splits; where none is there, those further below."""
+    usual = [folder / "annotations", folder, *listing.splits(folder).values()]
+    if found := [each for place in usual for each in _in(place)]:
+        yield from found
+        return
+    above = listing.folders(folder)
+    below = [*above, *(path for each in above for path in listing.folders(each))]
+    yield from (each for place in below if place not in usual for each in _in(place, _FEW))
+
+
+def _in(place: Path, most: int = sys.maxsize) -> Iterator[tuple[Path, Tree, list[tuple[int, Any, str]]]]:
+    """The files directly in a folder, unless it holds more of JSON, which are perhaps one for each image."""
+    paths = listing.plain(place, "*.json")
+    for path in paths if len(paths) <= most else ():
+        try:
+            data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+            plain = msgspec.json.decode(data) if any(b'"%b"' % key.encode() in data for key in _KEYS) else None
+            if isinstance(plain, dict) and set(plain) >= _KEYS and not _is_panoptic(plain):
+                yield path, *_converted(plain)
+        except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:
+            found = f"another structure ({str(error) or 'nested too deeply'})"
+            raise DatasetError(str(path), expected="COCO's JSON", found=found, remedy="Fix or remove it") from None
 
 
 def _converted(plain: dict[str, Any]) -> tuple[Tree, list[tuple[int, Any, str]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -24,6 +25,10 @@ _KNOWN_AS: Final = {
 }  # fmt: skip
 """What a column may hold, and the name under which the table is read."""
 _LOOKED_AT: Final = 20  # rows
+CLASSES: Final = re.compile(
+    r"((region|object|image|obj|gt|true)[ _-]?)?(label|class|category|cls|tag|defect|species|breed|target|annotation)"
+    r"[ _-]?(name|label|type|id|text)?|object([ _-]?(name|type|id))?|name|type"
+)
 _UNUSED: Final = " (unused)"
 
 
@@ -113,6 +118,14 @@ def class_column(table: str, rows: Mapping[int, Row], columns: Sequence[str]) ->
             return "", [Problem("two columns of classes", table, message, whole=True)]
     worded = (name for name in columns if not all(row.get(name, "").isdecimal() for row in rows.values()))
     return next(worded, ""), []
+
+
+def is_of_classes(column: str, rows: Mapping[int, Row]) -> bool:
+    """Whether a column of a table of boxes, in lower case, is called as one of classes, which several boxes share."""
+    if not CLASSES.fullmatch(column):
+        return False
+    cells = [cell for row in rows.values() if (cell := row.get(column, ""))]
+    return len({*cells}) < max(2, len(cells))
 
 
 def _named_images(cells: Sequence[str], images: Images) -> tuple[int, int]:

@@ -28,6 +28,7 @@ _NO_CLASS: Final = re.compile(
     re.IGNORECASE,
 )
 """Folders that people keep beside those of the classes."""
+_OF_MASKS: Final = re.compile(r"Segmentation(Class|Object)(Raw|Aug)?")
 _COPY: Final = re.compile(r"(.+?)( - copy| copy)?( ?\(\d+\)|(?<=copy) \d+)?", re.IGNORECASE)
 """As Windows and macOS call what is copied beside itself."""
 _DATE: Final = re.compile(r"((19|20)\d\d[-_. ]?\d\d[-_. ]?\d\d|\d\d[-_. ]\d\d[-_. ](19|20)\d\d)(?!\d)")
@@ -209,6 +210,9 @@ def _no_classes(folder: Path, folders: Sequence[Path]) -> Iterator[Problem]:
     """Folders that are called as no class is: what programs write, and copies of another folder."""
     there = {path.name for path in folders}
     for path in folders:
+        if _OF_MASKS.fullmatch(path.name):
+            yield _masks_alone(named(path, folder))
+            continue
         original = _COPY.fullmatch(path.name)
         copied = original is not None and original[1] != path.name and original[1] in there
         if copied or _NO_CLASS.fullmatch(path.name):
@@ -219,6 +223,15 @@ def _no_classes(folder: Path, folders: Sequence[Path]) -> Iterator[Problem]:
                 "folders."
             )
             yield Problem("folder of no class", name, message, whole=True)
+
+
+def _masks_alone(name: str) -> Problem:
+    """A folder of masks as Pascal VOC has it, beside which the images are missing, as in CVAT's usual exports."""
+    message = (
+        f"{name}: expected a folder of a class, found one of masks, as Pascal VOC calls it. Put the images into "
+        "JPEGImages/ beside it (CVAT exports them too if it is told so), or confirm it with --layout folders."
+    )
+    return Problem("folder of no class", name, message, whole=True)
 
 
 def _splits_inside(folder: Path, folders: Sequence[Path]) -> Problem:

@@ -9,9 +9,10 @@ from penstock.datasets import class_lists, listing
 from penstock.datasets.layouts.csv_files import BEYOND
 from penstock.datasets.layouts.lookup import Images, plain
 from penstock.errors import DatasetError
+from penstock.kinds.items import Problem, named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     Row = Mapping[str, str]
@@ -48,18 +49,40 @@ def _rows(path: Path, images: Images) -> dict[int, Row]:
         text = listing.text_of(path)
     except DatasetError:
         return {}
-    for divide in (str.rsplit, str.split):
-        lines = {number: divide(line, None, 1) for number, line in enumerate(text.splitlines(), 1) if line.strip()}
-        first = [*lines.values()][:_LOOKED_AT]
-        pairs = (parts for parts in first if len(parts) == _PAIR and not listing.is_image(PurePosixPath(parts[1])))
-        worded = (parts for parts in pairs if " " not in parts[1] or any(map(str.isalpha, parts[1])))  # no box of YOLO
-        known = [parts for parts in worded if images.find(parts[0]) and not images.find(parts[1])]
-        if len(known) > _MOSTLY * len(first):
-            return {
-                number: {BEYOND: "", FILE: parts[0], LABEL: listing.composed(" ".join(parts[1:]).strip())}
-                for number, parts in lines.items()
-            }
-    return {}
+    ways = (_divided(text, divide, images) for divide in (str.rsplit, str.split))
+    known, lines = max(ways, key=lambda way: way[0])  # of equally many the first one
+    if known <= _MOSTLY * min(len(lines), _LOOKED_AT):
+        return {}
+    return {
+        number: {BEYOND: "", FILE: parts[0], LABEL: listing.composed(" ".join(parts[1:]).strip())}
+        for number, parts in lines.items()
+    }
+
+
+def _divided(
+    text: str, divide: Callable[[str, None, int], list[str]], images: Images
+) -> tuple[int, dict[int, list[str]]]:
+    """How many of the first lines name an image and a label behind it, and all lines in these two parts."""
+    lines = {number: divide(line, None, 1) for number, line in enumerate(text.splitlines(), 1) if line.strip()}
+    first = [*lines.values()][:_LOOKED_AT]
+    pairs = (parts for parts in first if len(parts) == _PAIR and not listing.is_image(PurePosixPath(parts[1])))
+    worded = (parts for parts in pairs if " " not in parts[1] or any(map(str.isalpha, parts[1])))  # no box of YOLO
+    return sum(bool(images.find(parts[0]) and not images.find(parts[1])) for parts in worded), lines
+
+
+def unread(folder: Path, places: Iterable[Path], read: Container[Path]) -> Iterator[Problem]:
+    """Notes of other lists that name images, as those of attributes beside a list of classes."""
+    images = Images(folder)
+    for path in (path for place in places for path in listing.plain(place, "*.txt", "*.lst") if path not in read):
+        try:
+            lines = [line.split() for line in listing.text_of(path).splitlines() if line.strip()][:_LOOKED_AT]
+        except DatasetError:
+            continue
+        known = sum(len(words) > _PAIR and images.find(words[0]) is not None for words in lines)
+        if known > _MOSTLY * len(lines):
+            name = named(path, folder)
+            message = f"{name}: its lines name images, but it is not read. Their classes are those of another list."
+            yield Problem("list that is not read", name, message, fatal=False, whole=True)
 
 
 def _names(folder: Path, rows: Sequence[Row], images: Images) -> dict[str, str]:

@@ -33,7 +33,7 @@ _ENDS: Final = frozenset({".txt", ".csv", ".json"})
 _BORDER: Final = (224, 224, 192)
 """Of the edges of objects in Pascal VOC's masks, which are ignored."""
 _IGNORED: Final = 255
-_NNUNET: Final = "dataset.json"
+_NNUNET: Final = ("dataset.json", "dataset*.json", "datalist*.json")
 _NAME: Final = ("name", "class", "label", "class_name")
 _CHANNELS: Final = (("r", "red"), ("g", "green"), ("b", "blue"))
 
@@ -80,17 +80,32 @@ def _is_rgb(mask: Path) -> bool:
 
 def nnunet(folder: Path) -> Labels | None:
     """The classes that nnU-Net's dataset.json names by id, or whose ids it gives by name; None where there are none."""
-    path = folder / _NNUNET
+    path = next((path for name in _NNUNET for path in listing.plain(folder, name)), folder)
     try:
         tree = json.loads(listing.text_of(path)) if path.is_file() else {}
         labels = tree["labels"]
-        ids = {int(key): str(name) for key, name in labels.items() if str(key).isdigit()}
-        ids = ids or {int(label): str(name) for name, label in labels.items()}
+        regions = [str(name) for name, label in labels.items() if isinstance(label, list)]
+        ids = {} if regions else {int(key): str(name) for key, name in labels.items() if str(key).isdigit()}
+        ids = ids or ({} if regions else {int(label): str(name) for name, label in labels.items()})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, DatasetError):
         return None
-    if not ids or sorted(ids) != [*range(len(ids))]:
+    if regions:
+        raise _of_regions(path, regions)
+    highest = max(ids, default=0)
+    ignored = {highest: _IGNORED} if ids.get(highest) == "ignore" else {}  # which nnU-Net wants to be the last one
+    names = [ids[number] for number in sorted(ids) if number not in ignored]
+    if not names or sorted(ids) != [*range(len(ids))]:
         return None
-    return Labels(class_lists.check_names([ids[number] for number in sorted(ids)], str(path)))
+    return Labels(class_lists.check_names(names, str(path)), mapping=ignored)
+
+
+def _of_regions(path: Path, regions: Sequence[str]) -> DatasetError:
+    return DatasetError(
+        f"{path}: labels",
+        expected="an id for each class",
+        found=f"regions of several ids: {', '.join(regions)}",
+        remedy="Write the class of each id that the masks hold",
+    )
 
 
 def read(path: Path) -> Labels:

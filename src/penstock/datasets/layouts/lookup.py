@@ -69,7 +69,16 @@ class Images:
         return f"{len(there)} files of that name ({', '.join(places[:_SHOWN])}{', ...' if len(there) > _SHOWN else ''})"
 
     def _of_that_name(self, name: str) -> list[Path]:
-        return self._by_name.get(PurePosixPath(name).name, []) if name else []
+        last = PurePosixPath(name).name
+        return self._by_name.get(last) or self._folded.get(last.casefold(), []) if name else []
+
+    @cached_property
+    def _folded(self) -> dict[str, list[Path]]:
+        """The same without regard to case, as where the names were written on Windows or macOS."""
+        found: dict[str, list[Path]] = {}
+        for name, paths in self._by_name.items():
+            found.setdefault(name.casefold(), []).extend(paths)
+        return found
 
     @cached_property
     def _by_name(self) -> dict[str, list[Path]]:

@@ -95,12 +95,21 @@ def _by_evidence(folder: Path, found: Roles) -> Layout:
     )
     dropped = [pair for pair in found.pairs if pair.masks is None]
     kept = [pair for pair in found.pairs if pair.masks is not None]
-    notes = [unlabelled_split(folder, pair.images, folder) for pair in dropped]
+    notes = [
+        _caseless(folder, pair, found.masks) if pair.case else unlabelled_split(folder, pair.images, folder)
+        for pair in dropped
+    ]
     home = Path(os.path.commonpath([pair.images.parent for pair in kept]))
     named_by = labels_of(folder) if home == folder or labels_of(folder).classes else labels_of(home)
     layout = paired(folder, kept, "image and mask folders", (about,), named_by, notes)
     several = _several(found.images, found.other_images, found.masks, found.other_masks)
     return replace(layout, problems=(*layout.problems, *several, *_elsewhere(folder, found)))
+
+
+def _caseless(folder: Path, pair: Pair, masks: str) -> Problem:
+    name = named(pair.images, folder)
+    message = f"{name}: there is no {masks}/ beside it: it is left out."
+    return Problem("no masks beside it", name, message, fatal=False)
 
 
 def _elsewhere(folder: Path, found: Roles) -> Iterator[Problem]:
@@ -271,7 +280,8 @@ def _pair(folder: Path, pair: Pair) -> tuple[list[Row], list[Problem], list[str]
     for path in listing.files(pair.masks) if pair.masks else []:
         if listing.is_mask(path) and masks.setdefault(_stem(pair.masks or path, path), path) is not path:
             problems += twice(folder, path, masks[_stem(pair.masks or path, path)], "mask")
-    found = match(images, masks)
+    alone = pair.case and len(images) == 1  # a folder for each image: whatever its masks are called, they are its own
+    found = {next(iter(images)): [*masks]} if alone else match(images, masks)
     rows = []
     for stem, path in images.items():
         names = found.get(stem, [])

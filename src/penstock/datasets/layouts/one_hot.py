@@ -23,10 +23,12 @@ class OneHot:
     Attributes:
         rows: those with a single 1, by line, with a column `label` that names its class.
         wrong: the classes of the other rows, by line.
+        classes: of all columns, whether or not an image is of them.
     """
 
     rows: dict[int, Row]
     wrong: dict[int, tuple[str, ...]]
+    classes: tuple[str, ...]
 
 
 def one_hot(rows: Mapping[int, Row], names: Mapping[str, str], columns: Sequence[str]) -> OneHot | None:
@@ -45,4 +47,5 @@ def one_hot(rows: Mapping[int, Row], names: Mapping[str, str], columns: Sequence
     return OneHot(
         {line: {**rows[line], LABEL: ones[0]} for line, ones in found.items() if len(ones) == 1},
         {line: ones for line, ones in found.items() if len(ones) != 1},
+        tuple(names[name] for name in classes),
     )

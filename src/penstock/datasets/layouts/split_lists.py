@@ -10,7 +10,9 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import yaml
 
 from penstock.datasets import listing
 from penstock.datasets.layouts.csv_files import read_rows
@@ -33,6 +35,8 @@ _DEEPEST: Final = 3  # folders
 _LARGEST: Final = 64 << 20  # bytes
 _SEVERAL: Final = 2  # splits
 _BEGINS: Final = re.compile(r"(train|test|val)(?=[A-Z]?[-_ ]?\d)")  # train_1, testA_2: the images of GlaS
+_TREES: Final = frozenset({".json", ".yaml", ".yml"})
+_ONE_FILE: Final = ("*split*.json", "*split*.y*ml", "*dataset*.json", "*datalist*.json")
 _SIDES: Final = {"1": "train", "0": "test"}
 _SHOWN: Final = 4  # lists in a sentence
 _MOSTLY: Final = 0.5  # of the lines of a list name an image
@@ -65,6 +69,7 @@ def divide(folder: Path, found: Layout) -> Layout:
     if len(parts) < _SEVERAL:
         parts = _of_one_file(folder, names) or _with_the_rest(paths, names)
     if len(parts) < _SEVERAL:
+        notes += [_folds(folder, path, tree) for path, tree in _several_folds(folder)]
         plainly = (path for path in paths if path.suffix.lower() not in _TABLES)
         notes += [_unread(folder, path) for path in plainly if path not in near and path not in lists]
         return replace(found, problems=(*found.problems, *notes))
@@ -158,8 +163,8 @@ def _numbered(folder: Path) -> dict[str, tuple[Path, list[tuple[int, str]]]]:
 
 def _of_one_file(folder: Path, names: Mapping[str, int]) -> dict[str, tuple[Path, list[tuple[int, str]]]]:
     """The lines by split of a table with a column of images and one of splits, or of a JSON file of lists by split."""
-    for path in listing.plain(folder, "*.csv", "*.tsv", "*partition*.txt", "*split*.json"):
-        lines = [*(_in_json(path) if path.suffix == ".json" else _in_table(path, names))]
+    for path in listing.plain(folder, "*.csv", "*.tsv", "*partition*.txt", *_ONE_FILE):
+        lines = [*(_in_tree(path) if path.suffix in _TREES else _in_table(path, names))]
         known = sum(_find(word, names) is not None for _, _, word in lines)
         if known > _MOSTLY * len(lines):
             found: dict[str, tuple[Path, list[tuple[int, str]]]] = {}
@@ -169,12 +174,28 @@ def _of_one_file(folder: Path, names: Mapping[str, int]) -> dict[str, tuple[Path
     return {}
 
 
-def _in_json(path: Path) -> Iterator[tuple[str, int, str]]:
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        tree = json.loads(path.read_bytes()) if path.stat().st_size <= _LARGEST else {}
-        if isinstance(tree, dict) and all(listing.split_of(key) and isinstance(tree[key], list) for key in tree):
-            words = [(listing.split_of(key), word) for key, words in tree.items() for word in words]
-            yield from ((split, number, str(word)) for number, (split, word) in enumerate(words, 1))
+def _in_tree(path: Path) -> Iterator[tuple[str, int, str]]:
+    """The entries of a file of lists by split, as MONAI's data lists are too: each a name, or a table that has one."""
+    tree = _tree(path)
+    tree = tree[0] if isinstance(tree, list) and len(tree) == 1 else tree  # nnU-Net's list of a single fold
+    if isinstance(tree, dict):
+        lists = {listing.split_of(str(key)): value for key, value in tree.items() if isinstance(value, list)}
+        words = [(split, word) for split, value in lists.items() if split for word in value]
+        yield from ((split, number, _name_in(word)) for number, (split, word) in enumerate(words, 1))
+
+
+def _tree(path: Path) -> Any:
+    """What a file of JSON or YAML holds; None where it is damaged, or too large for a list of images."""
+    with contextlib.suppress(OSError, ValueError, RecursionError, yaml.YAMLError):
+        if path.stat().st_size <= _LARGEST:
+            data = path.read_bytes()
+            return json.loads(data) if path.suffix == ".json" else yaml.load(data, yaml.BaseLoader)
+    return None
+
+
+def _name_in(entry: object) -> str:
+    image = entry.get("image", "") if isinstance(entry, dict) else entry
+    return str(image[0] if isinstance(image, list) and image else image)
 
 
 def _in_table(path: Path, names: Mapping[str, int]) -> Iterator[tuple[str, int, str]]:
@@ -304,6 +325,24 @@ def _rivals(folder: Path, paths: Sequence[Path]) -> Problem:
         "the images."
     )
     return Problem("several lists", named(paths[0], folder), message, whole=True)
+
+
+def _several_folds(folder: Path) -> Iterator[tuple[Path, list[Any]]]:
+    """Files of several ways to divide the images, as nnU-Net's splits_final.json is."""
+    for path in listing.plain(folder, *_ONE_FILE):
+        tree = _tree(path)
+        if (
+            isinstance(tree, list)
+            and len(tree) > 1
+            and all(isinstance(each, dict) and "train" in each for each in tree)
+        ):
+            yield path, tree
+
+
+def _folds(folder: Path, path: Path, tree: list[Any]) -> Problem:
+    place = named(path, folder)
+    message = f"{place}: it divides the images in {len(tree)} ways, of which none is read. Leave one there to use it."
+    return Problem("list that is not read", place, message, fatal=False, whole=True)
 
 
 def _unread(folder: Path, path: Path) -> Problem:

@@ -18,15 +18,21 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import class_lists, class_names, listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import label_lists, table_boxes
-from penstock.datasets.layouts.columns import check_fields, class_column, image_column, other_images, renamed
+from penstock.datasets.layouts import label_lists, table_boxes, table_problems
+from penstock.datasets.layouts.columns import (
+    check_fields,
+    class_column,
+    image_column,
+    is_of_classes,
+    other_images,
+    renamed,
+)
 from penstock.datasets.layouts.csv_files import BEYOND, SUBMISSION, check_columns, columns_of, read_rows
 from penstock.datasets.layouts.lookup import Images, folder_of, plain
 from penstock.datasets.layouts.one_hot import LABEL, one_hot
 from penstock.datasets.layouts.split_columns import SPLIT, with_splits
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem, named
-from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,7 +54,6 @@ _GROUP: Final = (
 _OBJECT: Final = "object"
 _FRACTION: Final = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 _NOTHING: Final = frozenset({"0", "none", "no finding", "normal", "background", "negative", "nothing", "empty"})
-_SHOWN: Final = 5  # numbers of lines in a sentence
 
 
 class _Table(NamedTuple):
@@ -59,6 +64,7 @@ class _Table(NamedTuple):
     columns: list[str]
     called: list[str]
     splits: str = ""
+    classes: tuple[str, ...] = ()
 
 
 def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) -> Layout | None:
@@ -86,6 +92,7 @@ def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) ->
     if not tables and not fields:
         columns = [label_lists.FILE, label_lists.LABEL]
         tables = [_Table(path, rows, columns, columns) for path, rows in label_lists.find(folder, places).items()]
+        wrong += label_lists.unread(folder, places, {table.path for table in tables}) if tables else ()
     if not tables:
         return None
     with_boxes = [table for table in tables if table_boxes.columns_of_boxes(table.columns)]
@@ -97,10 +104,12 @@ def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) ->
     classes = class_lists.read_classes(folder) or _classes(kept)
     layouts = [_layout(folder, table, split or "train", classes) for table, split in zip(kept, splits, strict=False)]
     layout = layouts[0] if len(layouts) == 1 else _joined(layouts)
-    more = [_second(folder, other.path, tables[0].path) for other in others] or _unnamed(folder, kept, layout)
+    more = [table_problems.second(folder, other.path, tables[0].path) for other in others] or _unnamed(
+        folder, kept, layout
+    )
     named_by = classes if not class_lists.read_classes(folder) else ()
     fractions = [name for name in named_by if _FRACTION.fullmatch(name) and float(name) % 1]
-    wrong += [_measured(kept[0].path, folder, fractions)] if fractions else []
+    wrong += [table_problems.measured(kept[0].path, folder, fractions)] if fractions else []
     return replace(layout, problems=(*layout.problems, *wrong, *more))
 
 
@@ -120,27 +129,31 @@ def _read(folder: Path, path: Path, fields: Mapping[str, str]) -> tuple[_Table |
     columns = [name.lower() for name in header]
     if not _first(_FILE, columns):
         return None, []
+    edges = table_boxes.columns_of_boxes(columns)
     if "label" not in fields:
-        taken, doubts = class_column(place, rows, [name for name in columns if name in _LABEL])
+        likely = [name for name in columns if name in _LABEL or (edges and is_of_classes(name, rows))]
+        taken, doubts = class_column(place, rows, likely)
+        taken = taken or ("" if {*likely} & {*_LABEL} else "".join(likely[:1]))
         rows, header = renamed(rows, header, {"label": taken} if taken else {})
         columns, wrong = [name.lower() for name in header], [*wrong, *doubts]
     possible = [name for name in columns if name not in {_first(_FILE, columns), *_SPLIT, *_GROUP}]
+    hot = None
     if not _first(_LABEL, columns) and (hot := one_hot(rows, dict(zip(columns, header, strict=True)), possible)):
-        wrong += [_several(place, line, names) for line, names in hot.wrong.items()]
+        wrong += [table_problems.several(place, line, names) for line, names in hot.wrong.items()]
         rows, columns = hot.rows, [*columns, LABEL]
-    if not _first(_LABEL, columns) and (edges := table_boxes.columns_of_boxes(columns)):
+    if not _first(_LABEL, columns) and edges:
         rows = {line: _with_class(row, edges) for line, row in rows.items()}
         columns = [*columns, LABEL]
     if not _first(_LABEL, columns):
         return None, wrong
     check_columns(path, columns)
-    edges = table_boxes.columns_of_boxes(columns)
     wrong += [] if edges else table_boxes.unread_boxes(place, rows, columns)
     if edges:
         rows = {line: _without_objects(row, _first(_LABEL, columns), edges) for line, row in rows.items()}
     rows, doubts = _with_names(place, rows, _first(_LABEL, columns), class_lists.read_classes(folder))
     wrong += doubts
-    return _Table(path, rows, columns, called, column if column.lower() not in _SPLIT else ""), wrong
+    splits = column if column.lower() not in _SPLIT else ""
+    return _Table(path, rows, columns, called, splits, hot.classes if hot else ()), wrong
 
 
 def _with_names(
@@ -175,16 +188,6 @@ def _of_splits(folder: Path, tables: list[_Table]) -> list[_Table]:
     return named_for if several else tables
 
 
-def _measured(table: Path, folder: Path, names: Sequence[str]) -> Problem:
-    """Labels that look like measurements."""
-    place = table.relative_to(folder).as_posix()
-    message = (
-        f"{place}: {counted(len(names), 'class')} with names such as {names[0]}. Each different number is a class of "
-        "its own; regression needs a custom task."
-    )
-    return Problem("numbers as classes", place, message, fatal=False)
-
-
 def _split(path: Path, folder: Path) -> str:
     """The split of a table that is named for it (`train.csv`, `val_labels.csv`), or lies in its folder; else ""."""
     words = re.split(r"[-_. ]+", path.stem)
@@ -193,9 +196,10 @@ def _split(path: Path, folder: Path) -> str:
 
 
 def _classes(tables: Sequence[_Table]) -> tuple[str, ...]:
-    """The classes in the labels of some tables, numbers in their order."""
+    """The classes in the labels of some tables, and those with columns of their own; numbers in their order."""
     labels = {row[_first(_LABEL, table.columns)] for table in tables for row in table.rows.values()}
-    return tuple(sorted(labels - {""}, key=_by_number))
+    labels |= {name for table in tables for name in table.classes}
+    return tuple(sorted(labels - {""}, key=class_lists.by_number))
 
 
 def _joined(layouts: Sequence[Layout]) -> Layout:
@@ -207,30 +211,6 @@ def _joined(layouts: Sequence[Layout]) -> Layout:
         items=tuple(item for layout in layouts for item in layout.items),
         problems=tuple(problem for layout in layouts for problem in layout.problems),
     )
-
-
-def _several(table: str, line: int, classes: Sequence[str]) -> Problem:
-    """A row of a one-hot table that has no class, or more than one."""
-    place = f"{table}, line {line}"
-    message = (
-        f"{place}: expected 1 in the column of one class, found it in {', '.join(classes) or 'none'}. Fix the row, or "
-        "leave it out with --skip-bad. Images of several classes are not supported."
-    )
-    return Problem("row without one class", place, message)
-
-
-def _without_split(place: str, column: str) -> Problem:
-    message = (
-        f"{place}: expected a split in the column {column}, found nothing. Write train, val or test, or leave the row "
-        "out with --skip-bad."
-    )
-    return Problem("row without a split", place, message)
-
-
-def _second(folder: Path, path: Path, first: Path) -> Problem:
-    name = path.relative_to(folder).as_posix()
-    message = f"{name}: expected one table, found {first.name} too, which is read. Join them, with a column split."
-    return Problem("two tables", name, message, whole=True)
 
 
 def without_names(folder: Path) -> DatasetError | None:
@@ -250,7 +230,7 @@ def without_names(folder: Path) -> DatasetError | None:
 
 def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -> Layout:
     """What one table says of its images, which are of the `usual` split where it has no column of splits."""
-    path, rows, columns, called, splits = table
+    path, rows, columns, called, splits, _ = table
     file, label, split = (_first(names, columns) for names in (_FILE, _LABEL, _SPLIT))
     edges = table_boxes.columns_of_boxes(columns)
     inside = path.parent != folder and any(map(listing.is_image, listing.files(path.parent)))
@@ -263,7 +243,7 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
         problems += table_boxes.undecided(folder, path, edges[0], read, shown)
     known: dict[Path, Path] = {}  # a file by whatever path it was named first
     problems += [
-        _missing(path.relative_to(folder).as_posix(), name, images.among(name))
+        table_problems.missing(path.relative_to(folder).as_posix(), name, images.among(name))
         for name, place in places.items()
         if not place
     ]
@@ -272,7 +252,9 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
         if image := places[row[file]]:
             if split and not row.get(split):
                 problems.append(
-                    _without_split(f"{path.relative_to(folder).as_posix()}, line {number}", splits or split)
+                    table_problems.without_split(
+                        f"{path.relative_to(folder).as_posix()}, line {number}", splits or split
+                    )
                 )
                 continue
             part = listing.split_named(row.get(split) or usual, str(path))
@@ -285,7 +267,7 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
         labels = [classes.index(lines[number][label]) for number in said]
         if read is None:
             items.append(Item(part, _stem(name), image, label=labels[0], group=group))
-            problems += [_twice(named(image, folder), path.name, own)] * (len(own) > 1)
+            problems += [table_problems.twice(named(image, folder), path.name, own)] * (len(own) > 1)
         else:
             none = [number for number in said if number not in read.edges]
             problems += [
@@ -325,11 +307,6 @@ def _unread(columns: Sequence[str], called: Sequence[str], used: set[str]) -> st
 
 def _first(names: tuple[str, ...], columns: list[str]) -> str:
     return next((name for name in names if name in columns), "")
-
-
-def _by_number(name: str) -> tuple[int, str]:
-    whole = name.partition(".")[0] if re.fullmatch(r"\d+\.0+", name) else name  # as pandas writes numbers beside gaps
-    return class_lists.id_in(whole), name
 
 
 def _stem(name: str) -> str:
@@ -372,14 +349,12 @@ def _wrong(row: Row, columns: tuple[str, ...], stated: tuple[str, ...]) -> tuple
     return None
 
 
-def _missing(table: str, name: str, found: str) -> Problem:
-    message = f"{table}: expected image {name}, as it says, found {found}. Add it, or remove its rows."
-    return Problem("image missing", f"{table}#{name}", message)
-
-
 def _unnamed(folder: Path, tables: Sequence[_Table], layout: Layout) -> list[Problem]:
     """Notes of the images beside tables that no cell names."""
-    cells = {plain(cell) for table in tables for row in table.rows.values() for cell in row.values()}
+    # Rows of a one-hot table that have no class, or several, name images too.
+    dropped = [row for table in tables if table.classes for row in read_rows(table.path)[0].values()]
+    rows = [*dropped, *(row for table in tables for row in table.rows.values())]
+    cells = {plain(cell) for row in rows for cell in row.values()}
     left = [path for path in listing.files(folder) if listing.is_image(path) and cells.isdisjoint(_ends(path))]
     known = {item.image.resolve() for item in layout.items if left and isinstance(item.image, Path)}
     names = [named(path, folder) for path in left if path.resolve() not in known]
@@ -390,9 +365,3 @@ def _unnamed(folder: Path, tables: Sequence[_Table], layout: Layout) -> list[Pro
 def _ends(path: Path) -> list[str]:
     """What a path may be called in a table: its name, with the folder before it, and so on."""
     return [listing.composed("/".join(path.parts[start:])) for start in range(1, len(path.parts))]
-
-
-def _twice(name: str, table: str, lines: list[int]) -> Problem:
-    where = ", ".join(map(str, lines[:_SHOWN])) + ", ..." * (len(lines) > _SHOWN)
-    message = f"{name}: expected one row in {table}, found lines {where}. Leave one, so that its class is certain."
-    return Problem("two labels", name, message)

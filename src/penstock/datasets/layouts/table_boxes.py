@@ -24,7 +24,7 @@ _CORNERS: Final = (
     ("bbox_xmin", "bbox_ymin", "bbox_xmax", "bbox_ymax"), ("start_x", "start_y", "end_x", "end_y"),
     ("tl_x", "tl_y", "br_x", "br_y"), ("x", "y", "x2", "y2"),
 )  # fmt: skip
-_SIDES: Final = (("width", "height"), ("w", "h"), ("bbox_w", "bbox_h"), ("bbox_width", "bbox_height"))
+_SIDES: Final = (("bbox_width", "bbox_height"), ("bbox_w", "bbox_h"), ("w", "h"), ("width", "height"))
 _SIZES: Final = tuple(
     (*names[:2], *sides) for names in (("x", "y"), ("bbox_x", "bbox_y"), *_CORNERS) for sides in _SIDES
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
-from penstock.datasets.layouts.columns import image_column
+from penstock.datasets.layouts.columns import CLASSES, image_column
 from penstock.datasets.layouts.csv_files import readable
 from penstock.datasets.layouts.lookup import Images
 from penstock.datasets.layouts.split_columns import with_splits
@@ -100,14 +100,20 @@ def _tables(folder: Path) -> Iterator[_Table]:
 
 
 def _likely_class(rows: Mapping[int, Mapping[str, str]], columns: Sequence[str]) -> str:
-    """The column with the fewest values, of those that have several and are seldom empty; rather one of words."""
+    """The column with the fewest values, of those that have several and are seldom empty; rather one of words,
+    or one that is called as one of classes.
+    """
     cells = {name: [cell for row in rows.values() if (cell := row.get(name.lower(), ""))] for name in columns}
     several = [
         name
         for name in columns
         if len(cells[name]) > len(rows) / 2 and len({*cells[name]}) > 1 and not all(map(_LISTS.fullmatch, cells[name]))
     ]
-    return min(several, key=lambda name: (_are_numbers(cells[name]), len({*cells[name]})), default=columns[0])
+
+    def doubt(name: str) -> tuple[bool, bool, int]:
+        return _are_numbers(cells[name]), not CLASSES.fullmatch(name.lower()), len({*cells[name]})
+
+    return min(several, key=doubt, default=columns[0])
 
 
 def _are_numbers(cells: Sequence[str]) -> bool:

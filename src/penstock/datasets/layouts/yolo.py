@@ -4,10 +4,11 @@ size of its box in fractions of the image.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import reprlib
 from dataclasses import replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import yaml
@@ -24,7 +25,6 @@ from penstock.kinds.items import Box, Item, Labels, Problem, unlabelled_split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 
 _BOX: Final = 4
@@ -32,6 +32,8 @@ _WIDEST: Final = 2  # images: a box that is wider is none
 _MANY: Final = 3  # outlines
 _POINTS: Final = 6  # numbers of the smallest outline
 _FAR: Final = 1e3  # widths of the image: what lies further out is no coordinate
+_NAMES: Final = frozenset({".names", ".labels"})
+_OF_NAMES: Final = re.compile(r"names?$|class|labels?_?list|labelmap", re.IGNORECASE)
 _MAX: Final = 100_000  # classes; a larger id is a slip of the pen
 
 
@@ -44,8 +46,8 @@ class _Object(NamedTuple):
 
 def recognise(folder: Path) -> Layout | None:
     """Folders `images` and `labels`, divided into splits or the splits into them, with names in a YAML file."""
-    pairs = {split: (path, labels) for split, path, labels in _folders(folder)}
-    if not any(_texts(labels) for _, labels in pairs.values()):
+    pairs = [*_folders(folder)] or [*_listed(folder)]
+    if not any(_texts(labels) for _, _, labels in pairs):
         return None
     items: list[Item] = []
     drawn: list[AnnotatedImage] = []
@@ -53,14 +55,18 @@ def recognise(folder: Path) -> Layout | None:
     trees = _trees(folder)
     names = _names(folder, trees)
     posed = any("kpt_shape" in tree for tree in trees.values())
-    problems += [unlabelled_split(folder, images, labels) for images, labels in _unlabelled(folder, set(pairs))]
+    problems += [
+        unlabelled_split(folder, images, labels)
+        for images, labels in _unlabelled(folder, {split for split, _, _ in pairs})
+    ]
     root = folder / "images" if (folder / "images").is_dir() else folder
     divided = listing.splits(root)
     stated = _named_splits(folder, trees)
     if root != folder and not all(any(each.is_relative_to(path) for path in divided.values()) for each in stated):
-        pairs, divided = {"train": (root, folder / "labels")}, {}  # folders that are not called as the splits are
+        pairs, divided = [("train", root, folder / "labels")], {}  # folders that are not called as the splits are
     problems += outside(folder, root, divided) if divided else []
-    for split, (images, labels) in pairs.items():
+    several = len(pairs) > len({split for split, _, _ in pairs})
+    for split, images, labels in pairs:
         of_text: dict[Path, Path] = {}
         texts = _texts(labels)
         there = {_composed(path.with_suffix(".txt")): path for path in texts}
@@ -76,13 +82,13 @@ def recognise(folder: Path) -> Layout | None:
                 continue
             part = part or split
             objects = _read_text(folder, image, text, problems, posed=posed)
-            name = image.relative_to(images).with_suffix("").as_posix()
+            name = image.relative_to(folder if several else images).with_suffix("").as_posix()
             boxes = tuple(each.box for each in objects)
             items.append(Item(part, name, image, label=boxes, relative=True, group=groups.of_name(name)))
             drawn.append(AnnotatedImage(part, name, image, text, _shapes(objects, names), relative=True))
         lonely = (path for path in texts if path not in of_text and (images != labels or is_box(path)))
         problems += [_alone(path.relative_to(folder).as_posix()) for path in lonely]
-    beside = all(images == labels for images, labels in pairs.values())
+    beside = all(images == labels for _, images, labels in pairs)
     where = "text files beside the images" if beside else "images/ and text files in labels/"
     reason = f"{where}: boxes as middle and size, in fractions of the image"
     reason += "; key points, which have no task, are left out" if posed else ""
@@ -152,6 +158,17 @@ def _folders(folder: Path) -> Iterator[tuple[str, Path, Path]]:
         for split, path in (listing.splits(folder) or {"train": folder}).items():
             if _are_beside(path):
                 yield split, path, path
+
+
+def _listed(folder: Path) -> Iterator[tuple[str, Path, Path]]:
+    """The folders of images that the YAML file names for its splits, several for one too, and those of their labels."""
+    for place, split in _named_splits(folder, _trees(folder)).items():
+        parts = place.relative_to(folder).parts
+        if "images" in parts:
+            at = len(parts) - 1 - parts[::-1].index("images")  # as Ultralytics finds the labels
+            labels = folder.joinpath(*parts[:at], "labels", *parts[at + 1 :])
+            if labels.is_dir():
+                yield split, place, labels
 
 
 def _are_beside(folder: Path) -> bool:
@@ -236,12 +253,14 @@ def _of_outline(numbers: list[float]) -> tuple[float, float, float, float]:
 
 
 def _names(folder: Path, trees: Mapping[Path, Mapping[str, Any]]) -> tuple[str, ...]:
-    """The list of names below the folder, in YAML, classes.txt or obj.names; of lists that begin alike the longest."""
+    """The list of names below the folder: in YAML, in a file of class names, else in one that is called so; of lists
+    that begin alike the longest.
+    """
     found = {path: _checked(names, path) for path, tree in trees.items() if (names := tree.get("names"))}
     for path in listing.files(folder):
         if path.name in class_lists.CLASS_FILES and (names := class_lists.read_classes(path.parent)):
             found[path] = names
-    found = dict(sorted(found.items()))
+    found = dict(sorted((found or _called_names(folder)).items()))
     longest = max(found, key=lambda path: len(found[path]), default=None)
     if longest is None:
         return ()
@@ -255,6 +274,17 @@ def _names(folder: Path, trees: Mapping[Path, Mapping[str, Any]]) -> tuple[str, 
             remedy="Number the classes alike in all text files, and keep one list of names",
         )
     return found[longest]
+
+
+def _called_names(folder: Path) -> dict[Path, tuple[str, ...]]:
+    """Lists that are called one of classes, such as _darknet.labels, coco.names or predefined_classes.txt."""
+    found = {}
+    for path in listing.files(folder):
+        is_text = path.suffix.lower() == ".txt" and _OF_NAMES.search(path.stem) is not None
+        if (is_text or path.suffix.lower() in _NAMES) and not is_box(path):
+            with contextlib.suppress(DatasetError):
+                found[path] = class_lists.names_in_file(path)
+    return {path: names for path, names in found.items() if not any(listing.is_image(Path(name)) for name in names)}
 
 
 def _trees(folder: Path) -> dict[Path, dict[str, Any]]:

@@ -59,7 +59,8 @@ def _add(found: Annotations, folder: Path, path: Path, each: ET.Element, images:
     if image is None:
         return
     size = typed.size(each.get("height"), each.get("width"))
-    shapes = annotated.read_shapes(found, each, _shape, image=named(image, folder), where=f"{name} ({wanted})")
+    drawn = [part for part in each if part.tag != "tag"]
+    shapes = annotated.read_shapes(found, drawn, _shape, image=named(image, folder), where=f"{name} ({wanted})")
     tags = tuple(tag.get("label") or "" for tag in each.findall("tag"))
     split = listing.split_of(each.get("subset") or "") or annotated.split_of(image, folder, path)
     stem = wanted.rpartition(".")[0] or wanted
@@ -82,7 +83,7 @@ def _shape(part: ET.Element, where: str) -> Shape | None:
         return shapes.ellipse(label, (x, y), (wide, high), angle)
     if part.tag == "mask":
         x, y, width, height = (typed.get(said, key, int) for key in ("left", "top", "width", "height"))
-        runs = typed.read(typed.get(said, "rle", str).split(","), list[typed.Count])
+        runs = typed.read(typed.get(said, "rle", str).replace(" ", "").split(","), list[typed.Count])
         if sum(runs) != width * height or sum(runs) > MAX_PIXELS:
             message = f"runs of {sum(runs)} pixels for {height} x {width}"
             raise ValueError(message)

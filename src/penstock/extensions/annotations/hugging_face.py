@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,7 +54,8 @@ def recognise(folder: Path) -> Layout | None:
             _add(found, folder, path, number, line, image)
     if masks:
         return Layout("segmentation", found.name, (found.reason,), tuple(masks), Labels(), tuple(found.problems))
-    return found.layout(folder)
+    layout = found.layout(folder)
+    return replace(layout, boxes="xywh") if layout and layout.task == "detection" else layout
 
 
 def _lines(path: Path) -> list[tuple[int, dict[str, Any] | str]]:

@@ -49,7 +49,7 @@ def recognise(folder: Path) -> Layout | None:
     found = Annotations("Label Studio", f"annotations of {counted(sum(map(len, files.values())), 'image')} in {names}")
     images = Images(folder)
     for path, tasks in files.items():
-        for task in tasks:
+        for task in filter(_is_annotated, tasks):
             _add(found, folder, path, task, images)
     return found.layout(folder)
 
@@ -57,6 +57,16 @@ def recognise(folder: Path) -> Layout | None:
 def _tasks(tree: Any) -> list[dict[str, Any]]:
     tasks = tree if isinstance(tree, list) else []
     return [task for task in tasks if isinstance(task, dict) and _image_of(task)]
+
+
+def _is_annotated(task: dict[str, Any]) -> bool:
+    """Whether a task has an annotation that was not cancelled; that of JSON-MIN has its id. What has none is not known
+    to be empty.
+    """
+    annotations = task.get("annotations")
+    if isinstance(annotations, list):
+        return not all(isinstance(each, dict) and each.get("was_cancelled") for each in annotations)
+    return "annotations" in task or "annotation_id" in task or any(isinstance(each, list) for each in task.values())
 
 
 def _image_of(task: dict[str, Any]) -> str:

@@ -127,3 +127,13 @@ def test_images_of_less_usual_names_are_images(tmp_path):
     write(tmp_path / "dog/b.JPE", make_image(seed=1))
 
     assert len(inspect(tmp_path).items) == 2
+
+
+def test_volumes_are_no_archives(tmp_path):
+    for name in ("a/ct.nii.gz", "a/seg.nii.gz"):
+        write(tmp_path / name, b"x")
+
+    assert words(tmp_path) == [
+        f"{tmp_path}: no image of a known format was found, but 2 .nii.gz files. Put volumes into images/ and their labels "
+        "into labels/, or call them CASE/CASE_t1 and CASE/CASE_seg."
+    ]

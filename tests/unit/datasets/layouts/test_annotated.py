@@ -572,3 +572,78 @@ def test_two_annotations_of_label_studio_that_differ_are_refused(tmp_path):
         "export again, or leave the image out with --skip-bad."
     ]
     assert len(found.sound().items) == 3
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_tasks_of_label_studio_without_an_annotation_are_left_out(tmp_path, short):
+    """What nobody annotated, or cancelled, may hold anything; an annotation without a result says that nothing is there."""
+    box = {"original_width": 32, "original_height": 24, "x": 25, "y": 50, "width": 50, "height": 25}
+    whole = {"type": "rectanglelabels", "original_width": 32, "original_height": 24}
+    result = [{**whole, "value": {"x": 25, "y": 50, "width": 50, "height": 25, "rectanglelabels": ["dog"]}}]
+    done = (
+        {"label": [{**box, "rectanglelabels": ["dog"]}], "annotator": 1, "annotation_id": 1}
+        if short
+        else {"annotations": [{"result": result}]}
+    )
+    empty = {"annotator": 1, "annotation_id": 2} if short else {"annotations": [{"result": []}]}
+    others = [{}] if short else [{"annotations": []}, {"annotations": [{"was_cancelled": True, "result": result}]}]
+    tasks = []
+    for number, more in enumerate([done, empty, *others]):
+        write(tmp_path / f"{number}.jpg", make_image(tools.SIZE, number))
+        image = f"/data/upload/1/{number}.jpg"
+        tasks.append({"id": number, **({"image": image} if short else {"data": {"image": image}}), **more})
+    write(tmp_path / "project.json", json.dumps(tasks))
+    found = inspect(tmp_path)
+
+    assert {each.item.name: len(each.item.label) for each in found.items} == {"0": 1, "1": 0}
+    assert [problem.message for problem in found.problems] == [
+        f"{number}.jpg: no annotation names it: it is left out." for number in range(2, len(tasks))
+    ]
+
+
+def test_masks_of_cvat_are_run_lengths_with_blanks(tmp_path):
+    for number in range(2):
+        write(tmp_path / f"images/{number}.png", gray(np.full((24, 32), number, np.uint8)))
+    mask = '<mask label="car" rle="1, 4, 1, 0" left="5" top="6" width="3" height="2"/>'
+    parts = [f'<image id="{n}" name="{n}.png" width="32" height="24">{mask}</image>' for n in range(2)]
+    write(tmp_path / "annotations.xml", f"<annotations>{''.join(parts)}</annotations>")
+    pack(inspect(tmp_path), tmp_path / "data")
+    expected = np.zeros((24, 32), np.uint8)
+    expected[6, 6:8], expected[7, 5:7] = 1, 1
+
+    assert np.array_equal(packed_mask(tmp_path, "0"), expected)
+
+
+def test_tags_of_cvat_are_no_shapes(tmp_path):
+    for number in range(2):
+        write(tmp_path / f"images/{number}.jpg", make_image(tools.SIZE, number))
+    parts = [f'<image id="{n}" name="{n}.jpg"><tag label="{name}"/></image>' for n, name in enumerate(("cat", "dog"))]
+    write(tmp_path / "annotations.xml", f"<annotations>{''.join(parts)}</annotations>")
+    found = inspect(tmp_path)
+
+    assert (found.labels.classes, found.problems) == (("cat", "dog"), ())
+
+
+class TestBoxesOfHuggingFace:
+    def metadata(self, root, boxes, labels):
+        for number, (box, label) in enumerate(zip(boxes, labels, strict=True)):
+            write(root / f"train/{number}.jpg", make_image(tools.SIZE, number))
+            line = {"file_name": f"{number}.jpg", "objects": {"bbox": [box], "category": [label]}}
+            with (root / "train/metadata.jsonl").open("a") as file:
+                file.write(json.dumps(line) + "\n")
+
+    def test_corners_are_offered_and_read(self, tmp_path):
+        self.metadata(tmp_path, [[20, 12, 30, 20], [4, 6, 8, 9]], ["cat", "dog"])
+        found = inspect(tmp_path)
+        read = inspect(tmp_path, how=LayoutOptions(boxes="xyxy"))
+
+        assert [problem.message for problem in found.problems if "--boxes" in problem.message] == [
+            f"{tmp_path}: boxes are read as a corner and a size, and some of 1 image reach outside. If they are corners, use "
+            "--boxes xyxy."
+        ]
+        assert [(box.left, box.top, box.right, box.bottom) for box in read.items[0].item.label] == [(20, 12, 30, 20)]
+
+    def test_numbers_of_classes_are_in_their_order(self, tmp_path):
+        self.metadata(tmp_path, 3 * [[1, 2, 3, 4]], [10, 9, 1])
+
+        assert inspect(tmp_path).labels.classes == ("1", "9", "10")

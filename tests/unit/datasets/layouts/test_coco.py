@@ -658,3 +658,19 @@ def test_a_crowd_without_a_box_stays_a_crowd(tmp_path):
     data = pack(inspect(tmp_path / "raw", how=LayoutOptions(task="detection")), tmp_path / "data")
     found = {each.name: [box.crowd for box in each.objects] for each in map(decode_detection, records(data, "train"))}
     assert found["000000000000"] == [True, False]
+
+
+@pytest.mark.parametrize("place", ["out/train.json", "images/a.json", "export/labels/instances.json"])
+def test_a_file_may_lie_in_any_folder(tmp_path, place):
+    for number in range(2):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+    tree = {
+        "images": [{"id": number, "file_name": f"{number}.JPG", "height": 24, "width": 32} for number in range(2)],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 4, "bbox": [1, 2, 3, 4]}],
+        "categories": [{"id": 4, "name": "cat"}],
+    }
+    miniatures.write(tmp_path / place, json.dumps(tree))
+    found = inspect(tmp_path)
+
+    assert (found.layout.name, found.labels.classes, found.fatal) == ("COCO", ("cat",), [])
+    assert [len(each.item.label) for each in found.items] == [0, 1]

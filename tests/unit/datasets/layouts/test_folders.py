@@ -520,3 +520,20 @@ def test_a_folder_without_classes_beside_one_with_them_is_no_class(tmp_path):
         "--pattern '(?P<split>train|val|test)[^/]*/(.+/)?(?P<label>[^/]+)/[^/]+$'. Move asl_test/asl_test away before: its "
         "images lie in no folder of a class."
     )
+
+
+@pytest.mark.parametrize("folders", [("SegmentationClass", "SegmentationObject"), ("SegmentationClass", "cat")])
+def test_masks_of_pascal_voc_without_their_images_are_no_classes(tmp_path, folders):
+    for folder in folders:
+        for number in range(3):
+            miniatures.write(
+                tmp_path / folder / f"{number}.png", miniatures.make_image(seed=10 * ord(folder[-1]) + number)
+            )
+    named = [name for name in folders if name.startswith("Seg")]
+
+    assert words(tmp_path) == [
+        f"{name}: expected a folder of a class, found one of masks, as Pascal VOC calls it. Put the images into JPEGImages/ "
+        "beside it (CVAT exports them too if it is told so), or confirm it with --layout folders."
+        for name in named
+    ]
+    assert words(tmp_path, LayoutOptions("folders")) == []

@@ -11,7 +11,7 @@ from support import miniatures
 from support.commands import call
 from support.datasets import records
 from support.layouts import words
-from support.miniatures import make_image, write
+from support.miniatures import gray, make_image, write
 
 import penstock as ps
 from penstock.datasets import FolderDataset, inspect, pack
@@ -243,3 +243,26 @@ class TestColormap:
 
         assert (ids[1:] == IDS[1:]).all()
         assert (ids[0] == 255).all()
+
+
+class TestDatasetOfNnunet:
+    def folder(self, root, labels, ids):
+        write(root / "imagesTr/a_0000.png", make_image())
+        write(root / "labelsTr/a.png", gray(np.array(ids, np.uint8).repeat(24 * 32 // len(ids)).reshape(24, 32)))
+        write(root / "dataset.json", json.dumps({"labels": labels}))
+        return root
+
+    def test_its_ignore_label_is_no_class(self, tmp_path):
+        raw = self.folder(tmp_path, {"background": 0, "cat": 1, "ignore": 2}, [0, 1, 2])
+        found = inspect(raw)
+
+        assert (found.labels.classes, dict(found.labels.mapping)) == (("background", "cat"), {2: 255})
+        assert dict(found.items[0].pixels) == {0: 256, 1: 256, 255: 256}
+
+    def test_regions_are_refused(self, tmp_path):
+        raw = self.folder(tmp_path, {"background": 0, "whole": [1, 2], "core": [2]}, [0, 1, 2])
+
+        assert words(raw) == [
+            f"{raw}/dataset.json: labels: expected an id for each class, found regions of several ids: whole, core. Write "
+            "the class of each id that the masks hold."
+        ]

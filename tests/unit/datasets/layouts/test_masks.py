@@ -154,3 +154,18 @@ def test_a_mask_that_is_missing_shifts_no_numbers(tmp_path):
     assert words(tmp_path) == [
         "images/img_5.jpg: expected a mask in masks/, found none. Add the mask, or leave the image out with --skip-bad."
     ]
+
+
+def test_one_object_of_a_folder_for_each_image_is_one_too(tmp_path):
+    """As the Data Science Bowl of 2018 has them: masks of any name, one for each object."""
+    for number, objects in enumerate((3, 1, 2)):
+        miniatures.write(tmp_path / f"train{number}/images/train{number}.png", miniatures.make_image(seed=number))
+        for each in range(objects):
+            mask = np.zeros((24, 32), np.uint8)
+            mask[2:6, 5 * each : 5 * each + 4] = 255
+            miniatures.write(tmp_path / f"train{number}/masks/{number}f{each}.png", miniatures.gray(mask))
+    miniatures.write(tmp_path / "train9/images/train9.png", miniatures.make_image(seed=9))
+    found = inspect(tmp_path)
+
+    assert (found.layout.task, [len(each.item.label) for each in found.items]) == ("instances", [3, 1, 2])
+    assert notes(tmp_path) == ["train9/images: there is no masks/ beside it: it is left out."]

@@ -280,3 +280,28 @@ def test_names_that_begin_with_train_alone_are_of_one_split(tmp_path):
         miniatures.write(tmp_path / f"images/{name}.jpg", miniatures.make_image(seed=seed))
         miniatures.write(tmp_path / f"masks/{name}.png", miniatures.gray(IDS))
     assert [*splits_of(tmp_path)] == ["train"]
+
+
+@pytest.mark.parametrize(
+    ("name", "tree"),
+    [
+        ("splits_final.json", [{"train": ["0", "1", "2", "3"], "val": ["4", "5"]}]),
+        ("dataset_0.json", {"training": [{"image": f"images/{n}.jpg"} for n in range(4)], "validation": [{"image": ["4"]}, {"image": "5"}]}),
+        ("splits.yaml", {"train": [0, 1, 2, 3], "val": [4, 5]}),
+    ],
+)  # fmt: skip
+def test_lists_of_other_tools_divide(tmp_path, name, tree):
+    masks(tmp_path)
+    (tmp_path / name).write_text(json.dumps(tree))
+
+    assert splits_of(tmp_path) == {"train": ["0", "1", "2", "3"], "val": ["4", "5"]}
+
+
+def test_several_folds_are_named_and_not_read(tmp_path):
+    masks(tmp_path)
+    folds = [{"train": ["0", "1"], "val": ["2"]}, {"train": ["0", "2"], "val": ["1"]}]
+    (tmp_path / "splits_final.json").write_text(json.dumps(folds))
+
+    assert notes(tmp_path) == [
+        "splits_final.json: it divides the images in 2 ways, of which none is read. Leave one there to use it."
+    ]

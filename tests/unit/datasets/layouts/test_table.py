@@ -934,3 +934,79 @@ def test_numbers_of_a_box_are_not_proposed_as_a_class(tmp_path):
     miniatures.write(tmp_path / "t.csv", f"image_name,BoxesString,domain\n{rows}")
 
     assert "--field image=image_name --field label=domain" in words(tmp_path)[0]
+
+
+class TestClassesOfBoxes:
+    def table(self, root, columns, *rows):
+        for number in range(3):
+            miniatures.write(root / f"images/{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(root / "labels.csv", "\n".join([columns, *rows]) + "\n")
+
+    @pytest.mark.parametrize(
+        "column",
+        ["label_name", "class_label", "objectName", "cls", "type", "name", "region_label", "class_id", "defect"],
+    )
+    def test_the_column_may_be_called_in_many_ways(self, tmp_path, column):
+        rows = [f"{number}.jpg,{name},1,2,11,12" for number, name in enumerate(("dog", "cat", "dog"))]
+        self.table(tmp_path, f"image_name,{column},xmin,ymin,xmax,ymax", *rows)
+        found = inspect(tmp_path)
+
+        assert (found.labels.classes, found.fatal) == (("cat", "dog"), [])
+        assert [box.label for each in found.items for box in each.item.label] == [1, 0, 1]
+        assert f"images are named by the column image_name, classes by {column.lower()}" in found.layout.reasons
+
+    def test_words_are_read_rather_than_numbers(self, tmp_path):
+        rows = [
+            f"{n}.jpg,1,2,11,12,0.9,{label},{name}" for n, label, name in ((0, 7, "cat"), (1, 2, "dog"), (2, 7, "cat"))
+        ]
+        self.table(tmp_path, "filename,xmin,ymin,xmax,ymax,confidence,class,name", *rows)
+
+        assert inspect(tmp_path).labels.classes == ("cat", "dog")
+
+    @pytest.mark.parametrize("column", ["source", "name"])
+    def test_another_column_has_no_classes(self, tmp_path, column):
+        """Of the wheat heads `source` says whose field it is; a name that each box has for itself is none of a class."""
+        self.table(tmp_path, f"filename,xmin,ymin,xmax,ymax,{column}", "0.jpg,1,2,11,12,a", "1.jpg,1,2,11,12,b")
+        found = inspect(tmp_path)
+
+        assert found.labels.classes == ("object",)
+        assert "no column has classes: every box is an object" in found.layout.reasons
+
+    def test_the_size_of_an_image_is_not_that_of_its_box(self, tmp_path):
+        self.table(tmp_path, "filename,width,height,class,x,y,bbox_width,bbox_height", "0.jpg,32,24,cat,1,2,10,11")
+        (box,) = inspect(tmp_path).items[0].item.label
+
+        assert (box.left, box.top, box.right, box.bottom) == (1, 2, 11, 13)
+
+
+def test_classes_of_a_one_hot_table_that_no_image_is_of_stay(tmp_path):
+    for number in range(3):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+    miniatures.write(tmp_path / "_classes.csv", "filename,ant,bee,cat\n0.jpg,1,0,0\n1.jpg,0,0,1\n2.jpg,1,1,0\n")
+    found = inspect(tmp_path)
+
+    assert found.labels.classes == ("ant", "bee", "cat")
+    assert [each.item.label for each in found.items] == [0, 2]
+    assert [problem.kind for problem in found.problems] == ["row without one class"]
+
+
+def test_classes_of_words_may_have_blanks_beside_lists_that_are_not_read(tmp_path):
+    """As FGVC-Aircraft has them, beside a list of boxes; CelebA has one of attributes."""
+    names = ("A300 B4", "707-320", "A300 B4")
+    for number in range(3):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+    miniatures.write(tmp_path / "variants.txt", "".join(f"{n} {name}\n" for n, name in enumerate(names)))
+    miniatures.write(tmp_path / "boxes.txt", "".join(f"{n} 1 1 9 9\n" for n in range(3)))
+
+    assert [message for message in notes(tmp_path) if "boxes" in message] == [
+        "boxes.txt: its lines name images, but it is not read. Their classes are those of another list."
+    ]
+    assert inspect(tmp_path).labels.classes == ("707-320", "A300 B4")
+
+
+def test_names_of_files_may_be_written_in_another_case(tmp_path):
+    miniatures.csv_labels(tmp_path)
+    path = tmp_path / "labels.csv"
+    path.write_text(path.read_text().replace(".jpg", ".JPG"))
+
+    assert words(tmp_path) == []

@@ -387,3 +387,40 @@ def test_lists_of_lists_name_no_folder(tmp_path):
     miniatures.write(tmp_path / "data.yaml", f"{''.join(rows)}train: *a9\nval: *a9\nnames: [cup, jar]\n")
 
     assert inspect(tmp_path).layout.name == "YOLO"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "_darknet.labels",
+        "coco.names",
+        "labels.names",
+        "names.txt",
+        "obj_names.txt",
+        "predefined_classes.txt",
+        "label_list.txt",
+    ],
+)
+def test_names_are_read_of_files_that_are_called_so(tmp_path, name):
+    for number in range(2):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"{number}.txt", f"{number} 0.5 0.5 0.25 0.5\n")
+    miniatures.write(tmp_path / name, "zebra\nant\nbus\n")
+
+    assert inspect(tmp_path).labels.classes == ("zebra", "ant", "bus")
+
+
+def test_a_split_may_have_several_folders(tmp_path):
+    for number, place in enumerate("aabbc"):
+        miniatures.write(tmp_path / f"{place}/images/{number % 2}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"{place}/labels/{number % 2}.txt", f"{number % 2} 0.5 0.5 0.25 0.5\n")
+    tree = "train: [a/images, b/images]\nval: c/images\nnames: [cat, dog]\n"
+    miniatures.write(tmp_path / "data.yaml", tree)
+    found = inspect(tmp_path)
+
+    assert found.fatal == []
+    assert {split: sorted(each.item.name for each in items) for split, items in found.splits.items()} == {
+        "train": ["a/images/0", "a/images/1", "b/images/0", "b/images/1"],
+        "val": ["c/images/0"],
+    }
+    assert [box.label for each in found.items for box in each.item.label] == [0, 1, 0, 1, 0]

@@ -1,0 +1,64 @@
+"""What can be wrong with the rows of a table, and with tables beside each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.kinds.items import Problem
+from penstock.progress import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+_SHOWN: Final = 5  # numbers of lines in a sentence
+
+
+def measured(table: Path, folder: Path, names: Sequence[str]) -> Problem:
+    """Labels that look like measurements."""
+    place = table.relative_to(folder).as_posix()
+    message = (
+        f"{place}: {counted(len(names), 'class')} with names such as {names[0]}. Each different number is a class of "
+        "its own; regression needs a custom task."
+    )
+    return Problem("numbers as classes", place, message, fatal=False)
+
+
+def several(table: str, line: int, classes: Sequence[str]) -> Problem:
+    """A row of a one-hot table that has no class, or more than one."""
+    place = f"{table}, line {line}"
+    message = (
+        f"{place}: expected 1 in the column of one class, found it in {', '.join(classes) or 'none'}. Fix the row, or "
+        "leave it out with --skip-bad. Images of several classes are not supported."
+    )
+    return Problem("row without one class", place, message)
+
+
+def without_split(place: str, column: str) -> Problem:
+    """A row whose cell for the split is empty."""
+    message = (
+        f"{place}: expected a split in the column {column}, found nothing. Write train, val or test, or leave the row "
+        "out with --skip-bad."
+    )
+    return Problem("row without a split", place, message)
+
+
+def second(folder: Path, path: Path, first: Path) -> Problem:
+    """A table beside the one that is read."""
+    name = path.relative_to(folder).as_posix()
+    message = f"{name}: expected one table, found {first.name} too, which is read. Join them, with a column split."
+    return Problem("two tables", name, message, whole=True)
+
+
+def missing(table: str, name: str, found: str) -> Problem:
+    """An image that a table names, and that is not there."""
+    message = f"{table}: expected image {name}, as it says, found {found}. Add it, or remove its rows."
+    return Problem("image missing", f"{table}#{name}", message)
+
+
+def twice(name: str, table: str, lines: list[int]) -> Problem:
+    """An image of several rows, which have one label each."""
+    where = ", ".join(map(str, lines[:_SHOWN])) + ", ..." * (len(lines) > _SHOWN)
+    message = f"{name}: expected one row in {table}, found lines {where}. Leave one, so that its class is certain."
+    return Problem("two labels", name, message)
