@@ -28,8 +28,14 @@ _HINTS: Final = {
 }
 _CONVERT: Final = "Convert the files to JPEG, PNG or TIFF"
 _ANNOTATIONS: Final = frozenset({".xml", ".txt", ".json", ".jsonl", ".csv", ".yaml", ".yml", ".md", ".pdf", ""})
+_TELLING: Final = frozenset({".xml", ".json", ".jsonl"})
 _MAX: Final = 3
 _KEYS: Final = 6  # of a JSON file, in a line
+
+
+def has_annotations(folder: Path) -> bool:
+    """Whether files lie there that perhaps say something of the images, beside a README."""
+    return any(path.suffix.lower() in _TELLING for path in listing.files(folder))
 
 
 def without_images(folder: Path) -> DatasetError | None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import csv
 from collections import Counter
-from typing import TYPE_CHECKING, Final, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+import msgspec
 
 from penstock.datasets import listing
+from penstock.datasets.layouts.lookup import plain
 from penstock.errors import DatasetError
 from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     Row = Mapping[str, str]
 
@@ -24,6 +27,7 @@ SUBMISSION: Final = "submission"
 _LONGEST: Final = 1 << 20  # bytes of a first line
 _LARGEST: Final = 1 << 30  # bytes of a table, whose rows are held in memory
 _MAX_COLUMNS: Final = 10_000
+_FEW: Final = 8  # files of JSON
 
 
 def check_columns(path: Path, columns: Sequence[str]) -> None:
@@ -44,6 +48,8 @@ def check_columns(path: Path, columns: Sequence[str]) -> None:
 
 def columns_of(path: Path) -> list[str]:
     """The columns that the first line of a file names, in lower case; they need not be those of a table of images."""
+    if path.suffix.lower() == ".json":
+        return [name.lower() for name in _entries(path)[1]]
     with path.open("rb") as handle:
         line = handle.readline(_LONGEST).decode("utf-8-sig", errors="replace")
     words = line.split(_delimiter(line))
@@ -55,7 +61,9 @@ def _delimiter(line: str) -> str:
 
 
 def read_rows(path: Path) -> tuple[dict[int, Row], list[str]]:
-    """The rows by the line that they end in, and the names of the columns."""
+    """The rows by the line that they end in, and the names of the columns; of JSON the entries by their numbers."""
+    if path.suffix.lower() == ".json":
+        return _entries(path)
     with _opened(path) as handle:
         first = handle.readline()
         handle.seek(0)
@@ -64,6 +72,39 @@ def read_rows(path: Path) -> tuple[dict[int, Row], list[str]]:
             expected, found = f"a table of at most {_MAX_COLUMNS:,} columns", f"{len(reader.fieldnames or ()):,}"
             raise DatasetError(str(path), expected=expected, found=found, remedy="Move it away, or leave columns out")
         return dict(_numbered(reader)), [name.strip() for name in reader.fieldnames or ()]
+
+
+def json_tables(folder: Path) -> list[Path]:
+    """The few JSON files of a folder that may be tables; many are annotations of an image each."""
+    paths = listing.plain(folder, "*.json")
+    return [path for path in paths if len(paths) <= _FEW and _entries(path)[1]]
+
+
+def _entries(path: Path) -> tuple[dict[int, Row], list[str]]:
+    """The rows of a list of flat tables, of such lists by split, or of labels by the names of images; none of another
+    structure.
+    """
+    tree: Any = None
+    with contextlib.suppress(OSError, msgspec.DecodeError, RecursionError):
+        tree = msgspec.json.decode(path.read_bytes()) if path.stat().st_size <= _LARGEST else None
+    entries = tree if isinstance(tree, list) else []
+    if isinstance(tree, dict) and tree and all(isinstance(value, str | int) for value in tree.values()):
+        entries = [{"file": name, "label": label} for name, label in tree.items()]
+    elif isinstance(tree, dict):
+        lists = {listing.split_of(key): value for key, value in tree.items() if isinstance(value, list)}
+        entries = [
+            {**each, "split": split} for split in lists if split for each in lists[split] if isinstance(each, dict)
+        ]
+    if not entries or not all(isinstance(each, dict) and _is_flat(each) for each in entries):
+        return {}, []
+    rows = [{str(key): str(value) for key, value in each.items()} for each in entries]
+    named = [key for key, cell in rows[0].items() if listing.is_image(Path(plain(cell)))]
+    columns = list(dict.fromkeys(key for row in rows for key in row)) if len(named) == 1 else []  # two are pairs
+    return {n: _cleaned({key: row.get(key, "") for key in columns}) for n, row in enumerate(rows, 1)}, columns
+
+
+def _is_flat(entry: Mapping[str, Any]) -> bool:
+    return all(isinstance(value, str | int | float) for value in entry.values())
 
 
 def read_cells(path: Path) -> list[list[str]]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Color = tuple[int, int, int]
 
 _FILES: Final = ("class_dict.csv", "class_dict_seg.csv", "labelmap.txt", "label_colors.txt", "colors.json")
-_CALLED: Final = re.compile(r"colou?r|palette|legend", re.IGNORECASE)
+_CALLED: Final = re.compile(r"colou?r|palette|legend|label_?map|classes", re.IGNORECASE)
 _ENDS: Final = frozenset({".txt", ".csv", ".json"})
 _BORDER: Final = (224, 224, 192)
 """Of the edges of objects in Pascal VOC's masks, which are ignored."""
@@ -163,6 +163,8 @@ def _csv(text: str) -> list[tuple[str, Color]]:
         for row in csv.DictReader(io.StringIO(text), delimiter=max(",;\t", key=text.partition("\n")[0].count))
     ]
     name = next(name for name in (*_NAME, "") if not name or (rows and name in rows[0]))
+    if colored := next((key for key in ("color", "colour", "hex") if rows and key in rows[0]), ""):
+        return [(row[name], _color(_hexadecimal(row[colored]))) for row in rows]
     channels = [next((key for key in keys if rows and key in rows[0]), keys[0]) for keys in _CHANNELS]
     return [(row[name], _color([row[key] for key in channels])) for row in rows]
 
@@ -186,8 +188,10 @@ def _lines(text: str) -> list[tuple[str, Color | None]]:
 
 def _json(text: str) -> list[tuple[str, Color]]:
     tree = json.loads(text)
+    if isinstance(tree, list) and all(isinstance(each, dict) for each in tree):
+        tree = {each[next((key for key in _NAME if key in each), "name")]: each["color"] for each in tree}
     return [(name, _color(_hexadecimal(color) if isinstance(color, str) else color)) for name, color in tree.items()]
 
 
 def _hexadecimal(text: str) -> tuple[int, ...]:
-    return tuple(bytes.fromhex(text.removeprefix("#")))
+    return tuple(bytes.fromhex(text.strip().removeprefix("#")))

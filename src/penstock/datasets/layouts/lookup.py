@@ -20,7 +20,8 @@ _SHOWN: Final = 3  # files in a sentence
 
 def plain(text: str) -> str:
     """The name of a file in composed Unicode, with slashes of either kind, with or without a dot in front."""
-    return listing.composed(PureWindowsPath(text).as_posix())
+    path = text.partition("?")[0] if "://" in text else text
+    return listing.composed(PureWindowsPath(path).as_posix())
 
 
 def folder_of(folder: Path, split: str) -> Path | None:

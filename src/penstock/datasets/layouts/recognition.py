@@ -89,7 +89,7 @@ def recognise(folder: Path, how: LayoutOptions) -> Layout:
     if found is None and how.task and not how.layout and (other := _found(folder, replace(how, task=""))):
         raise _of_another_task(folder, how.task, other)
     nameless = (table.without_names(folder) or unread.refusal(folder)) if bare else None
-    if nameless or found is None:
+    if nameless or found is None or (bare and advice.has_annotations(folder)):
         raise nameless or _unknown(folder, how)
     if not found.items:
         raise _empty(folder, found)
@@ -257,12 +257,12 @@ def _unknown(folder: Path, how: LayoutOptions) -> DatasetError:
         return refusal
     if not how.layout and (unreadable := advice.without_images(folder)):
         return unreadable
-    loose = any(listing.is_image(entry) for entry in folder.iterdir() if entry.is_file())
+    there = any(map(listing.is_image, listing.files(folder)))
     entries = sorted(entry.name + ("/" if entry.is_dir() else "") for entry in folder.iterdir())
     found = ", ".join(entries[:_SHOWN]) + (", ..." if len(entries) > _SHOWN else "") or "an empty folder"
     wanted = f"the layout {how.layout}" if how.layout else f"data for {how.task}" if how.task else "a known layout"
     ways = [_ELSEWHERE] if how.layout else [_FOLDERS, _ELSEWHERE]
-    if loose:
+    if there and not how.layout:
         ways.append("give --pattern if the class is in the name of the image")
         ways.append("predict images without labels with penstock predict RUN FOLDER")
     ways.append("describe the layout in a file of your own with --layout FILE.py:NAME")

@@ -27,7 +27,7 @@ from penstock.datasets.layouts.columns import (
     other_images,
     renamed,
 )
-from penstock.datasets.layouts.csv_files import BEYOND, SUBMISSION, check_columns, columns_of, read_rows
+from penstock.datasets.layouts.csv_files import BEYOND, SUBMISSION, check_columns, columns_of, json_tables, read_rows
 from penstock.datasets.layouts.lookup import Images, folder_of, plain
 from penstock.datasets.layouts.one_hot import LABEL, one_hot
 from penstock.datasets.layouts.split_columns import SPLIT, with_splits
@@ -80,7 +80,8 @@ def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) ->
     tables: list[_Table] = []
     wrong: list[Problem] = []
     places = dict.fromkeys((folder, *listing.splits(folder).values(), *listing.folders(folder)))
-    paths = [path for place in places for path in listing.plain(place, "*.csv") if SUBMISSION not in path.stem.lower()]
+    every = (path for place in places for path in (*listing.plain(place, "*.csv"), *json_tables(place)))
+    paths = [path for path in every if SUBMISSION not in path.stem.lower()]
     if fields and paths:
         check_fields(folder, paths, fields)
     for path in paths:

@@ -266,3 +266,17 @@ class TestDatasetOfNnunet:
             f"{raw}/dataset.json: labels: expected an id for each class, found regions of several ids: whole, core. Write "
             "the class of each id that the masks hold."
         ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("classes.csv", "name,color\nsky,#0000ff\nroad,#00FF00\n"),
+        ("labelmap.json", '[{"name": "sky", "color": "#0000ff"}, {"name": "road", "color": [0, 255, 0]}]'),
+    ],
+)
+def test_colours_may_be_hexadecimal_beside_names(tmp_path, name, text):
+    write(tmp_path / name, text)
+    found = legend.find(tmp_path)
+
+    assert (found.classes, dict(found.colors)) == (("sky", "road"), {(0, 0, 255): 0, (0, 255, 0): 1})

@@ -8,6 +8,7 @@ from support import miniatures
 from support.commands import call
 from support.datasets import records
 from support.layouts import words
+from support.miniatures import make_image, write
 
 from penstock.datasets import FolderDataset, LayoutOptions, inspect, pack
 from penstock.datasets.layouts.recognition import recognise
@@ -148,3 +149,17 @@ def test_classes_are_not_proposed_where_boxes_lie(tmp_path):
     (said,) = words(tmp_path, LayoutOptions(task="classification"))
 
     assert said.startswith(f"{tmp_path}: expected data for classification, found data for detection (CSV).")
+
+
+@pytest.mark.parametrize("name", ["releases/a.json", "annotations/all.xml", "train.jsonl"])
+def test_images_beside_annotations_that_no_layout_reads_lack_no_masks(tmp_path, name):
+    """What lies there is named, with what the layouts that come near look like."""
+    for number in range(2):
+        write(tmp_path / f"images/{number}.jpg", make_image(seed=number))
+    write(tmp_path / name, '{"version": 2, "item": 1}')
+    (said,) = words(tmp_path)
+
+    assert said.startswith(
+        f"{tmp_path}: expected a known layout, found {', '.join(sorted(['images/', name.split('/')[0] + '/' * ('/' in name)]))}."
+    )
+    assert "give --pattern if the class is in the name of the image" in said

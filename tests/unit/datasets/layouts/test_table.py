@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -1010,3 +1011,42 @@ def test_names_of_files_may_be_written_in_another_case(tmp_path):
     path.write_text(path.read_text().replace(".jpg", ".JPG"))
 
     assert words(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("tree", "splits"),
+    [
+        ([{"image": f"{n}.jpg", "label": name} for n, name in enumerate(("dog", "cat", "dog"))], ["train"] * 3),
+        ({"0.jpg": "dog", "images/1.jpg": "cat", "2.jpg": "dog"}, ["train"] * 3),
+        ({"training": [{"image": f"images/{n}.jpg", "label": ("cat", "dog")[1 - n]} for n in range(2)],
+          "validation": [{"image": "2.jpg", "label": "dog"}]}, ["train", "train", "val"]),
+        ([{"file_name": "https://host/2.jpg?token=a", "class": "dog"}, {"file_name": "1.jpg", "class": "cat"},
+          {"file_name": "0.jpg", "class": "dog"}], ["train"] * 3),
+    ],
+)  # fmt: skip
+def test_json_may_be_a_table(tmp_path, tree, splits):
+    for number in range(3):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+    (tmp_path / "labels.json").write_text(json.dumps(tree))
+    found = inspect(tmp_path)
+    of_image = {each.item.image.stem: (each.item.split, found.labels.classes[each.item.label]) for each in found.items}
+
+    assert found.fatal == []
+    assert of_image == {str(n): (splits[n], ("dog", "cat", "dog")[n]) for n in range(3)}
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        {"0": "cat", "1": "dog"},
+        [{"image": "images/0.jpg", "label": "masks/0.png"}],
+        [{"image": "0.jpg", "box": [1]}],
+        [1],
+    ],
+)
+def test_json_of_something_else_is_no_table(tmp_path, tree):
+    miniatures.csv_labels(tmp_path)
+    (tmp_path / "more.json").write_text(json.dumps(tree))
+
+    assert words(tmp_path) == []
+    assert inspect(tmp_path).labels.classes == ("cat", "dog")
