@@ -52,7 +52,8 @@ def _format(name: str, files: str, begins: bytes, remedy: str, beside: str = "")
 _NUMBER: Final = rb"-?\d+(\.\d+)?"
 _FRACTION: Final = rb"([01]|[01]?\.\d+(e-\d+)?)"
 _FORMATS: Final = (
-    _format("Datumaro's JSON", r"\.json$", rb'.*"dm_format_version"', _EXPORT),
+    _format("Datumaro's JSON", r"\.json$", rb'.*"dm_format_version"|(?=.*"info").*"categories".*"items"', _EXPORT),
+    _format("V7 Darwin's JSON", r"\.json$", rb'(?=.*"item").*"slots"', _EXPORT),
     _format("BDD100K's JSON", r"\.json$", rb'(?=.*"labels").*"box2d"', _EXPORT),
     _format("SageMaker Ground Truth's manifest", r"\.(manifest|jsonl)$", rb'.*"source-ref"', _EXPORT),
     _format("Labelbox's export", r"\.(ndjson|jsonl?)$", rb'.*"data_row"', _EXPORT),
@@ -158,8 +159,13 @@ def refusal(folder: Path, found: Layout | None) -> DatasetError | None:
             head = handle.read(_HEAD)
         for each in formats:
             if each.beside in {"", found.name if found else ""} and each.begins.match(head):
-                return _error(path, each, found if found is not None and found.items else None)
+                return _error(path, each, found if found is not None and _is_sound(found) else None)
     return None
+
+
+def _is_sound(found: Layout) -> bool:
+    """Whether a layout says something of the images, and nothing speaks against it."""
+    return any(item.label is not None for item in found.items) and not any(each.fatal for each in found.problems)
 
 
 def _likely(folder: Path, path: Path) -> list[_Format]:
