@@ -484,6 +484,7 @@ FOLDERS = (
     RawFolder("a CSV with semicolons", "labels.csv 0.jpg", _table("labels.csv", "image;class\n0;cat\n1;dog\n2;cat\n3;dog\n", "{}.jpg"), task="classification"),
     RawFolder("a CSV with columns of other names", "export.csv 0.jpg", _table("export.csv", "No;Photo;Animal\n1;0.jpg;cat\n2;1.jpg;dog\n3;2.jpg;cat\n4;3.jpg;dog\n", "{}.jpg"), "--field label=Animal", task="classification"),
     RawFolder("a CSV of one-hot classes", "labels.csv images/0.jpg", _table("labels.csv", "image,cat,dog\n0,1,0\n1,0,1\n2,1,0\n3,0,1\n"), task="classification"),
+    RawFolder("classes in JSON", "labels.json images/0.jpg", _table("labels.json", '{"0.jpg": "cat", "1.jpg": "dog", "2.jpg": "cat", "3.jpg": "dog"}'), task="classification"),
     RawFolder("a CSV of boxes", "boxes.csv images/0.jpg", _table("boxes.csv", "filename,class,xmin,ymin,xmax,ymax\n0.jpg,dog,3,4,20,18\n1.jpg,cat,3,4,20,18\n"), task="detection"),
     RawFolder("a CSV of boxes in one column", "train.csv train/0.jpg", _table("train.csv", 'image_id,label,bbox\n0,dog,"[3, 4, 20, 10]"\n1,cat,"[20, 4, 5, 9]"\n2,cat,"[20, 4, 5, 9]"\n', "train/{}.jpg"), task="detection"),
     RawFolder("a CSV for each split", "train.csv val.csv train/0.jpg", _splits_of_tables, task="classification"),
