@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.assembly import resolve_settings
-from penstock.assembly.epochs import steps_of, with_default_steps
+from penstock.assembly.epochs import steps_of, with_default_batch, with_default_steps
 from penstock.assembly.presets import resolve
 from penstock.tasks import TASKS
 
@@ -69,3 +69,12 @@ class TestDefault:
         words = {"data.path": str(packed.folder), "train.batch": 4, "train.epochs": epochs, "data.limit": limit}
 
         assert steps_of(resolve_settings({**words, "model.weights": "none"}).recipe) == steps
+
+
+@pytest.mark.parametrize(
+    ("records", "limit", "batch"), [(1000, 0, 16), (1000, 5, 4), (9, 0, 8), (3, 1000, 2), (1, 0, 2)]
+)
+def test_a_batch_is_no_larger_than_the_part_of_the_data(records, limit, batch):
+    begun = resolved(data__limit=limit)
+
+    assert with_default_batch(begun, records).recipe.train.batch == min(batch, begun.recipe.train.batch)

@@ -238,3 +238,15 @@ def test_a_name_that_is_no_utf_8_keeps_no_findings_and_is_named(masks, read):
     assert next(problem.message for problem in inspect(masks).fatal) == (
         "images/train/caf\\udce9.jpg: expected a file name in UTF-8, found other bytes. Rename the file."
     )
+
+
+def test_a_part_of_a_folder_keeps_what_was_found_of_the_rest(tmp_path, read):
+    for number in range(4):
+        write(tmp_path / f"raw/{('cat', 'dog')[number % 2]}/{number}.jpg", make_image(seed=number))
+    aged(tmp_path / "raw")
+    inspect(tmp_path / "raw")
+    inspect(tmp_path / "raw", how=LayoutOptions(limit=1))
+    read.clear()
+    inspect(tmp_path / "raw")
+
+    assert read == []

@@ -403,3 +403,9 @@ def test_a_shard_of_other_records_is_written_again(pair, tmp_path):
             writer.write(b"another")
     pack(inspect(pair), tmp_path / "data")
     assert shard.read_bytes() == before
+
+
+def test_the_original_id_of_a_class_is_the_lowest_of_those_that_became_it():
+    mapping = {9: 1, 7: 1, 4: 0, 5: 0, 200: 255}
+
+    assert packing._original(Labels(("a", "b", "c"), mapping=mapping)) == (4, 7, 2)

@@ -145,3 +145,13 @@ def test_lossy_masks_stay_lossy(tmp_path, form):
     assert "JPEG changes the ids of pixels; save masks as PNG, or give --mask-threshold 128" in problem.message
     (item,) = inspect(tmp_path / "raw", Labels(threshold=128), how=HOW).items
     assert dict(item.pixels) == {0: 12 * 16 - 64, 1: 64}
+
+
+def test_a_jpeg_stays_one_of_quality_95(tmp_path):
+    write(tmp_path / "raw/images/0.jpg", make_image(LARGE))
+    write(tmp_path / "raw/masks/0.png", gray(np.eye(*LARGE, dtype=np.uint8)))
+    (record,) = [decode_segmentation(each) for each in records(packed(tmp_path / "raw", tmp_path), "train")]
+    again = io.BytesIO()
+    Image.new("RGB", (8, 8)).save(again, "JPEG", quality=95)
+
+    assert Image.open(io.BytesIO(record.image)).quantization == Image.open(again).quantization

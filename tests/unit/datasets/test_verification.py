@@ -5,10 +5,12 @@ import os
 import random
 import struct
 
+import numpy as np
 import pytest
 from support.commands import call
 
 from penstock.datasets import FolderDataset, inspect, pack, scenes, verify
+from penstock.datasets.occurrences import path_of
 from penstock.records import manifest
 from penstock.sources import FilesSource
 
@@ -95,6 +97,16 @@ class TestVerify:
 
         assert faults
         assert all("(mask): expected class ids from 0 to 1, or the ignore label 255, found id " in f for f in faults)
+
+    def test_other_classes_than_the_records_have_are_named(self, dataset):
+        """Sampling reads them of a file beside the shard, in place of the records."""
+        shard = dataset.split("train").shards[0]
+        path = path_of(dataset.folder / shard.name)
+        np.save(path, np.load(path)[::-1])
+
+        assert verify(dataset).faults == (
+            f"{path}: expected the classes of the records, found another file. Pack the dataset again.",
+        )
 
 
 def damage(whole, draw):

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import pytest
+import torch
 from support.training import recipe
 
 from penstock.errors import CheckpointError
-from penstock.hooks.logs import MetricsLog
+from penstock.hooks.logs import MetricsLog, _marked
 from penstock.ranks import Ranks
 from penstock.session import Hook
 from penstock.training import train
@@ -62,3 +64,9 @@ def test_a_length_that_is_no_number_is_named(tmp_path, size):
         f"{tmp_path}/metrics.jsonl: expected the number of its bytes in the checkpoint, found {size!r}. The checkpoint is "
         "damaged: use another one of the run."
     )
+
+
+def test_origins_of_padding_are_called_blank():
+    batch = SimpleNamespace(origins=["a#0", "a#1", "a#2"], weight=torch.tensor([1.0, 0.0, 1.0]))
+
+    assert _marked(batch) == ["a#0", "a#1 (blank)", "a#2"]

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from support.line import Scorer, by_hand, close, session
 
-from penstock.hooks import Mirror
+from penstock.hooks import Mirror, mirror
 from penstock.ranks import Ranks
 
 POINTS = ("open", "log_step", "log_scores", "close")
@@ -99,3 +101,19 @@ def test_one_rank_of_many_writes(tmp_path):
     made = session(tmp_path, 2, hooks=[hook], ranks=Other(), evaluate=Scorer(0.5), evaluate_every=2)
     made.train()
     assert hook.called == []
+
+
+def test_throughput_is_that_since_the_last_time_it_was_written(monkeypatch):
+    clock = iter([10.0, 12.0, 16.0])
+    monkeypatch.setattr(mirror.time, "perf_counter", lambda: next(clock))
+    feed = SimpleNamespace(batch=8)
+    at = [
+        SimpleNamespace(
+            step=step, feed=feed, lr=0.1, is_left_out=True, timing={"wait": 1.0, "step": 4.0}, ranks=Ranks()
+        )
+        for step in (3, 4, 10)
+    ]
+    hook = Away("")
+    hook.on_start(at[0])
+
+    assert [hook.numbers(each)["train/images_per_second"] for each in at[1:]] == [8 / 2, 6 * 8 / 4]

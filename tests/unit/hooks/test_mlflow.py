@@ -71,3 +71,29 @@ def test_a_server_that_is_away_ends_nothing(packed, tmp_path, client, monkeypatc
     assert outcome.status == "finished"
     assert line.startswith("note: MLflow: ")
     assert line.endswith("Nothing more is written to it; training goes on, and the run folder has everything")
+
+
+def test_a_run_that_was_interrupted_says_so_and_runs_again(packed, tmp_path, client):
+    """Until the end of its resume: MLflow lists what runs."""
+
+    class Interrupts(Stop):
+        def after_step(self, session):
+            if session.step == self.step:
+                raise KeyboardInterrupt
+
+    class Looks(Stop):
+        def after_step(self, session):
+            seen.append(status())
+
+    def status():
+        (run,) = client.search_runs([client.get_experiment_by_name("penstock").experiment_id])
+        return run.info.status
+
+    seen = []
+    with pytest.raises(KeyboardInterrupt):
+        train(chosen(packed, "mlflow"), tmp_path / "runs", "one", hooks=[Interrupts(4)])
+    seen.append(status())
+    (path,) = (tmp_path / "runs").iterdir()
+    resume(path, hooks=[Looks(9)])
+
+    assert (seen[0], {*seen[1:]}, status()) == ("FAILED", {"RUNNING"}, "FINISHED")

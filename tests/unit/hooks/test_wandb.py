@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+from types import SimpleNamespace
 
 import cv2
 import pytest
 from support.training import Stop, recipe
 
+from penstock.hooks.wandb import WandB
 from penstock.training import resume, train
 
 
@@ -121,3 +123,12 @@ def test_what_it_raises_ends_nothing(packed, tmp_path, wandb, monkeypatch):
         "note: Weights & Biases: ZeroDivisionError: division by zero. Nothing more is written to it; training goes on, and "
         "the run folder has everything"
     )
+
+
+def test_a_run_belongs_to_the_entity_that_was_named(wandb, tmp_path, monkeypatch):
+    given = {}
+    monkeypatch.setattr(wandb, "init", lambda **named: given.update(named) or SimpleNamespace(id="1"))
+    monkeypatch.setattr("penstock.hooks.wandb.settings_of", lambda _: {})
+    WandB(tmp_path, "roads", "a team").open(SimpleNamespace())
+
+    assert (given["entity"], given["project"]) == ("a team", "roads")

@@ -54,3 +54,10 @@ def test_times_are_as_people_write_them(packed, tmp_path, last, said):
     (folder.path / "events.jsonl").write_text("\n".join([*lines, ""]))
 
     assert summary_of(folder)["time"] == said
+
+
+def test_it_says_which_settings_changed_at_which_step(packed, tmp_path):
+    folder, _ = train(recipe(packed.folder, steps=1), tmp_path)
+    folder.event("changed", step=1200, settings={"optimizer.lr": [0.1, 0.5], "train.steps": [1, 3]})
+
+    assert summary_of(folder)["changed at step 1,200"] == "optimizer.lr 0.1 to 0.5; train.steps 1 to 3"

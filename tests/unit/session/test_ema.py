@@ -9,6 +9,7 @@ from support.training import recipe
 from penstock.assembly import open_run
 from penstock.inference import evaluate_run, load_model
 from penstock.session import Hook
+from penstock.session.ema import EMA
 from penstock.training import train
 
 
@@ -42,3 +43,15 @@ def test_the_average_is_what_is_evaluated(packed, tmp_path, capsys):
         found[name] = evaluate_run(folder.path, trained).loss
 
     assert during["loss"] == found["ema"] != found["model"]
+
+
+def test_buffers_are_those_of_the_model_and_no_average():
+    """As TensorFlow has it: statistics of batch normalisation are averages already."""
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.BatchNorm2d(4))
+    ema = EMA(EMA.copy(model), model, 0.9)
+    for step in range(3):
+        model(torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(step)))
+        ema.update(model, step)
+
+    for mine, own in zip(ema.model.buffers(), model.buffers(), strict=True):
+        assert torch.equal(mine, own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import SimpleNamespace
 
 import numpy as np
@@ -179,3 +180,19 @@ def test_doctor_prints_what_was_found(packed, capsys, monkeypatch):
         "time found 2 h 30 min 730 steps of 12.3 s on cpu; evaluations come on top",
         "lr found 0.001 the loss falls fastest there, from 2 to 0.25 in all; 3 steps from 1e-06 to 0.5",
     ]
+
+
+def test_a_batch_is_tried_whole(monkeypatch):
+    """In parts it would need less memory than it is said to."""
+    seen = []
+
+    @contextlib.contextmanager
+    def training(chosen, *_):
+        seen.append((chosen.train.batch, chosen.train.accumulate))
+        yield None, None, []
+
+    monkeypatch.setattr(finders, "_training", training)
+    chosen = apply(recipe("x"), ["train.accumulate=4", "train.batch=8"])
+
+    assert finders._trains(chosen, torch.device("cpu"), 16)
+    assert seen == [(16, 1)]

@@ -10,6 +10,7 @@ from penstock.events import Events
 from penstock.ranks import Ranks
 from penstock.session import Hook
 from penstock.training import resume, train
+from penstock.training.reproducibility import note_changes
 
 
 def test_determinism_is_asked_for_and_only_then_promised_on_a_gpu(packed, tmp_path, monkeypatch):
@@ -111,3 +112,21 @@ class TestSessions:
             f"{folder.path}/environment.json: expected what Penstock wrote, found other contents (TypeError: 'NoneType' object "
             "is not a mapping). Restore the file from a copy of the run."
         )
+
+
+def test_a_second_resume_is_compared_with_the_first_one(packed, tmp_path):
+    """The machine of the first resume differs from that of the start, and the second one is as the first."""
+    folder, _ = train(recipe(packed.folder, steps=1), tmp_path)
+    start = folder.read_json("environment.json")
+    lines = []
+    events = Events(lambda event: lines.append(str(event)))
+    others = [
+        {key: start[key] for key in ("device", "ranks", "exact")} | {"threads": threads} for threads in (77, 78, 78)
+    ]
+    for now in others:
+        note_changes(folder, now, events, apart=False)
+
+    assert [each["threads"] for each in folder.read_json("environment.json")["then"]] == [77, 78]
+    assert [line[line.index("threads") :].partition(":")[0] for line in lines] == [
+        f"threads was {start['threads']}, is 77", "threads was 77, is 78"
+    ]  # fmt: skip

@@ -7,7 +7,8 @@ import errno
 import pytest
 
 from penstock.errors import AwayError, DataError, SourceError, StalledError
-from penstock.training.retrying import may_pass
+from penstock.training import retrying
+from penstock.training.retrying import may_pass, with_retries
 
 
 def penstock_error(kind, cause=None):
@@ -33,3 +34,26 @@ def penstock_error(kind, cause=None):
 )
 def test_what_may_pass(error, passes):
     assert may_pass(error) == passes
+
+
+@pytest.mark.parametrize(("steps", "pauses"), [([0, 1, 2, 3], [1, 1, 1, 1]), ([0, 1, 1, 2], [1, 1, 2, 1])])
+def test_attempts_count_anew_after_every_new_step(monkeypatch, steps, pauses):
+    slept, lines, saved = [], [], iter(steps)
+    attempts = iter([*(TimeoutError(errno.ETIMEDOUT, "slow") for _ in steps), "done"])
+
+    def attempt():
+        outcome = next(attempts)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    at = []
+    monkeypatch.setattr(retrying.time, "sleep", slept.append)
+
+    def step():
+        if len(at) < 1 or at[-1][0] != len(lines):
+            at.append((len(lines), next(saved)))
+        return at[-1][1]
+
+    assert with_retries(attempt, attempt, retries=2, step=step, note=lines.append) == "done"
+    assert slept == pauses
