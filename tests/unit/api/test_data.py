@@ -86,3 +86,23 @@ class TestSample:
         assert each.image.shape[:3] == each.label.shape
         assert np.array_equal(np.unique(each.label), np.unique(own))
         assert (each.label > 0).sum() == (own > 0).sum()
+
+
+def test_each_process_of_a_loop_is_fed_its_part_of_a_batch(tmp_path):
+    raw_folders._masks("images/{}.png", "masks/{}.png", form="PNG")(tmp_path / "raw")
+    data = ps.pack(tmp_path / "raw", tmp_path / "data")
+    whole, first, second = (
+        next(data["train"].feed(batch=2, crop=(16, 16), rank=rank, world_size=size).batches())
+        for rank, size in ((0, 1), (0, 2), (1, 2))
+    )
+
+    assert [*first.origins, *second.origins] == list(whole.origins)
+    assert len({*whole.origins}) == 2
+
+
+def test_augmented_samples_are_of_the_split_that_is_named(tmp_path):
+    ps.scenes(tmp_path / "raw", train=3, val=2, test=0, size=(48, 64))
+    data = ps.pack(tmp_path / "raw", tmp_path / "data")
+    sheet = data.show("val", augmented=True, count=2, settings={"augment.crop": (32, 32), "model.weights": "none"})
+
+    assert [" (val-" in record for record in sheet.records] == [True, True]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import dataclasses
 import json
 
@@ -244,3 +245,17 @@ def test_networks_of_one_size_are_evaluated_through_it(packed, tmp_path):
     assert str(caught.value).endswith(
         "Choose another --model, or evaluate through a window of the crop: --set train.sliding_window=224."
     )
+
+
+def test_images_of_other_data_have_their_names_there(packed, tmp_path, capsys):
+    """And not those that images of the run's own data have at the same places."""
+    folder, _ = train(recipe(packed.folder, steps=1), tmp_path / "runs")
+    scenes.write_folder(tmp_path / "raw", {"train": 3, "val": 2}, (64, 96), seed=9)
+    for path in sorted((tmp_path / "raw").rglob("scene-*")):
+        path.rename(path.with_name(path.name.replace("scene", "other")))
+    pack(inspect(tmp_path / "raw"), tmp_path / "data")
+    assert call("evaluate", folder.path, "--on", f"{tmp_path / 'data'}:val", "--images", 0, capsys=capsys)[0] == 0
+    (table,) = (folder.path / "evaluations").glob("*-on-*.csv")
+    rows = list(csv.reader(table.read_text().splitlines()))
+
+    assert sorted(row[0] for row in rows[1:]) == ["other-00000", "other-00001"]

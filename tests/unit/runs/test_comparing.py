@@ -234,3 +234,14 @@ def test_a_seed_may_be_anything_in_a_damaged_recipe(tmp_path):
     for run in runs:
         (run / "recipe.toml").write_text("seed = [[]]\n" + (run / "recipe.toml").read_text().replace("seed = 0\n", ""))
     assert compare(runs).spreads == ()
+
+
+def test_runs_of_another_revision_whose_files_are_equal_differ_by_their_seed_alone(tmp_path):
+    folders = [write_run(tmp_path / f"000{n}-a", seed=n) for n in range(3)]
+    for number, folder in enumerate(folders):
+        path = folder / "environment.json"
+        tree = json.loads(path.read_text())
+        path.write_text(json.dumps({**tree, "code": {"revision": f"{number}" * 40, "uncommitted": number > 1}}))
+    (spread,) = compare(folders).spreads
+
+    assert spread.runs == ("0000-a", "0001-a", "0002-a")

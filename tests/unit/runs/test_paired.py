@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import json
 import math
+import os
 
 import numpy as np
 import pytest
+from support.run_folders import write_run
 
 import penstock as ps
-from penstock.runs import RunFolder
+from penstock.runs import RunFolder, facts
 from penstock.runs.paired import differences, place_of, read_images
 
 PLACE = ("data (0123abcd), val", "mean_iou")
@@ -74,3 +77,20 @@ def test_a_damaged_table_is_named(tmp_path, content):
     (tmp_path / "evaluations/val-00000004.csv").write_text(content)
     with pytest.raises(ps.PenstockError, match=r"evaluations/val-00000004\.csv: expected"):
         read_images(folder, "0")
+
+
+def test_of_several_evaluations_of_one_place_the_latest_counts(tmp_path):
+    """Whatever their files are called: that of the best checkpoint may be older than that of the last one."""
+    folder = write_run(tmp_path / "0001-a")
+    (folder / "evaluations").mkdir(exist_ok=True)
+    for age, (name, score) in enumerate((("a", 0.75), ("b", 0.5))):
+        path = folder / f"evaluations/{name}-on-data.csv"
+        path.write_text(f"image,record,loss,mean_iou\nx.jpg,val#0,1,{score}\n")
+        tree = {"step": 1, "split": "val", "data": "/d/other", "content": "abc", "mean_iou": score, "loss": 1.0}
+        path.with_suffix(".json").write_text(json.dumps(tree))
+        for each in (path, path.with_suffix(".json")):
+            os.utime(each, (1000 - age, 1000 - age))
+    (images,) = read_images(RunFolder.open(folder), "").values()
+
+    assert images == {"x.jpg": 0.75}
+    assert facts._scored(RunFolder.open(folder)) == {"mean_iou on /d/other (abc), val": 0.75}

@@ -13,8 +13,9 @@ from penstock.extensions.volumes.task import Volumes
 from penstock.feed import Feed
 from penstock.kinds.fields import ClassificationRecord, encode_classification
 from penstock.order import Plan, Shuffle
+from penstock.seeds import generator
 from penstock.settings import Augment, Recipe
-from penstock.settings.views import PadCrop
+from penstock.settings.views import PadCrop, ScaleCrop
 from penstock.sources import MemorySource
 from penstock.tasks.classes import PrepareClassification
 from penstock.values import Cursor, Share
@@ -75,3 +76,19 @@ def test_volumes_are_not_mirrored_by_turns():
     assert str(caught.value) == (
         "Augmentation beyond crop, slices and flip is not supported for volumes. Remove augment.alternating_flip."
     )
+
+
+def test_noise_is_drawn_anew_for_each_image():
+    first, second = (np.full((32, 32, 3), 128, np.uint8) for _ in range(2))
+    for position, pixels in enumerate((first, second)):
+        Augment(noise=20.0).degrade(pixels, generator(1, "augment", position))
+    noise = [(pixels.astype(float) - 128).ravel() for pixels in (first, second)]
+
+    assert all(each.std() > 0.5 for each in noise)
+    assert abs(np.corrcoef(*noise)[0, 1]) < 0.2
+
+
+def test_a_part_of_a_mosaic_shows_as_much_as_the_whole_crop_would():
+    part = Augment((64, 64), ScaleCrop(scale=(1.0, 2.0))).within((32, 16))
+
+    assert (part.crop, part.view.scale) == ((32, 16), (0.5, 1.0))

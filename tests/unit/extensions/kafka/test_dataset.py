@@ -8,7 +8,7 @@ import pytest
 
 from penstock.datasets import FolderDataset
 from penstock.errors import DatasetError, SourceError
-from penstock.extensions.kafka import About, FakeLog, TopicAddress, publishing
+from penstock.extensions.kafka import About, FakeLog, Range, TopicAddress, TopicDataset, publishing
 from penstock.extensions.kafka.dataset import TopicState
 from penstock.extensions.kafka.ranges import parse_range
 
@@ -71,3 +71,36 @@ def test_what_is_kept_of_a_first_record_is_checked(first):
         "data.json: expected what the first record of a topic says, found something else. Restore the file from a copy "
         "of the run."
     )
+
+
+class TestWhatATopicSays:
+    ABOUT = About("segmentation", ("a", "b"), original=(4, 7), value_range=(-160.0, 240.0), channels=1, bits=16)
+
+    def dataset(self):
+        part = parse_range(FakeLog("t", 1), "0:2", "0:5")
+        return TopicDataset(
+            TopicAddress("h:1", "t"), part, TopicState(self.ABOUT, 3), lambda address: FakeLog(address.topic, 1)
+        )
+
+    def test_a_range_is_one_of_the_records_that_are_trained_on(self):
+        dataset = self.dataset()
+
+        assert dataset.source("train").range == dataset.range != Range()
+        assert dataset.source("val").range == Range()
+
+    def test_all_of_it_is_described(self):
+        described = self.dataset().description
+        names = (
+            "classes",
+            "original",
+            "value_range",
+            "channels",
+            "bits",
+            "mean",
+            "std",
+            "modalities",
+            "mapping",
+            "colors",
+        )
+
+        assert {name: getattr(described, name) for name in names} == {name: getattr(self.ABOUT, name) for name in names}

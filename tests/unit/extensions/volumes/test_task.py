@@ -214,3 +214,15 @@ def test_evaluation_shows_the_whole_volume():
     assert (out["mask"] == 255).sum() == 8**3 - ids.size
     with pytest.raises(LabelError, match="expected a volume of at most 4 x 8 x 8"):
         PrepareVolume(3, 255, 1, (4, 8, 8))(record, None, empty(PrepareVolume(3, 255, 1, (4, 8, 8))))
+
+
+def test_patches_are_not_around_voxels_that_do_not_count():
+    """Every patch that is to be around a label is around the only one of a class, though most voxels are ignored."""
+    ids = np.zeros((16, 16, 16), np.uint8)
+    ids[:, :, :8], ids[8, 8, 12] = 255, 1
+    prepare = PrepareVolume(2, 255, 1, (3, 3, 3), flip=0.5)
+    corners = [prepare._corner(ids, generator(1, "augment", position)) for position in range(200)]
+    around = [corner for corner in corners if corner == [7, 7, 11]]
+
+    assert len(around) >= 200 / 3 - 30
+    assert sum(corner[2] < 7 for corner in corners) < 100
