@@ -326,3 +326,15 @@ def test_names_that_are_no_unicode_are_json_all_the_same():
     document.add_image("caf\udce9.jpg", (24, 32))
 
     assert json.loads(document.encoded().encode())["images"][0]["file_name"] == "caf\udce9.jpg"
+
+
+def test_the_area_of_an_instance_is_that_of_its_pixels():
+    """Not that of its box: COCO's scores by size read it."""
+    mask = np.zeros((8, 8), bool)
+    mask[1:5, 1], mask[4, 1:4] = True, True
+    document = CocoDocument(("cat",))
+    document.add_image("a.jpg", (8, 8))
+    document.add_object(0, (1.0, 1.0, 4.0, 5.0), mask)
+    document.add_object(0, (1.0, 1.0, 4.0, 5.0))
+
+    assert [each["area"] for each in document.annotations] == [6, 12.0]

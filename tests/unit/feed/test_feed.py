@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import time
 from collections import Counter, deque
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -11,11 +12,12 @@ from support.feeds import Text, feed, memory, take
 from support.training import recipe
 
 from penstock.assembly import open_experiment
-from penstock.feed import Feed
+from penstock.feed import Feed, Field
 from penstock.images.color import Jitter
 from penstock.order import Plan, Shuffle
 from penstock.settings import Augment
 from penstock.settings.views import ResizedCrop, ScaleCrop
+from penstock.sources import MemorySource
 from penstock.tasks import PrepareSegmentation
 from penstock.values import Cursor, Share
 
@@ -156,3 +158,30 @@ def test_one_feed_begins_at_any_place_as_often_as_it_is_asked(packed):
         batches = feed.batches(whole[k][1])
         assert next(batches).origins == whole[k + 1][0]
         batches.close()
+
+
+def test_samples_are_composed_of_records_of_their_own_batch():
+    """So that a batch is the same on one rank and on many, and after a resume."""
+
+    class Composes:
+        fields = MappingProxyType({"own": Field((), "int64"), "others": Field((3,), "int64")})
+
+        def __call__(self, record, generator, out):
+            raise AssertionError
+
+        def partners(self, generator):
+            return 3
+
+        def compose(self, records, generator, out):
+            own, *others = (int(record.payload) for record in records)
+            out["own"][...], out["others"][...] = own, others
+
+    source = MemorySource({"a": [str(number).encode() for number in range(40)]})
+    feed = Feed(Plan(source.snapshot(), 3, Shuffle()), source, Composes(), batch=8)
+    seen = set()
+    for batch in itertools.islice(feed.batches(), 5):
+        own, others = ({*batch.tensors[name].flatten().tolist()} for name in ("own", "others"))
+        assert others <= own
+        seen |= others
+
+    assert len(seen) > 20

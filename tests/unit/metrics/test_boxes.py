@@ -134,3 +134,14 @@ def test_boxes_are_scored_in_pixels_of_the_image():
     assert [each.box for each in metric.boxes.found[2:]] == [(3.0, 3.0, 18.0, 20.0), (31.0, 5.0, 10.0, 10.0)]
     assert [each.score for each in metric.boxes.found] == pytest.approx([0.9, 0.5] * 2)
     assert len(metric.boxes.true) == len(metric.boxes.found) == 4
+
+
+def test_recall_is_that_of_a_hundred_boxes_an_image():
+    boxes = Boxes()
+    boxes.images.append("a")
+    for number in range(20):
+        box = (20.0 * number, 0.0, 10.0, 10.0)
+        boxes.true.append(Found("a", 0, box, 0.0))
+        boxes.found.append(Found("a", 0, box, 1 - number / 100))
+
+    assert boxes.scores(["x"]).recall == 1.0

@@ -241,7 +241,7 @@ def test_runs_of_another_revision_whose_files_are_equal_differ_by_their_seed_alo
     for number, folder in enumerate(folders):
         path = folder / "environment.json"
         tree = json.loads(path.read_text())
-        path.write_text(json.dumps({**tree, "code": {"revision": f"{number}" * 40, "uncommitted": number > 1}}))
+        path.write_text(json.dumps({**tree, "revision": f"{number}" * 40, "uncommitted": number > 1}))
     (spread,) = compare(folders).spreads
 
     assert spread.runs == ("0000-a", "0001-a", "0002-a")

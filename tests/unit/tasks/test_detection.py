@@ -14,13 +14,13 @@ from penstock.datasets import inspect, pack
 from penstock.errors import LabelError
 from penstock.images import fetch_image, geometry, probe
 from penstock.images.color import Jitter
-from penstock.kinds.fields import DetectionRecord
+from penstock.kinds.fields import DetectionRecord, encode_detection
 from penstock.seeds import generator
 from penstock.settings import Augment
 from penstock.settings.views import ScaleCrop
 from penstock.tasks import Detection
 from penstock.tasks.detection import PrepareDetection
-from penstock.values import Object
+from penstock.values import Object, Record
 
 
 class TestBoxes:
@@ -135,3 +135,24 @@ def test_a_quarter_of_a_box_must_be_left_unless_said_otherwise(tmp_path, kept, s
     prepare(record, None, out)
 
     assert int((out["label"] >= 0).sum()) == count
+
+
+def test_boxes_that_a_distortion_makes_smaller_than_a_pixel_are_left_out(monkeypatch):
+    class Shrinks:
+        def image(self, pixels, fill):
+            pass
+
+        def boxes(self, edges):
+            middles = (edges[:, :2] + edges[:, 2:]) / 2
+            half = np.where(edges[:, :1] < 20, 0.2, 4.0)
+            return np.concatenate([middles - half, middles + half], axis=1)
+
+    monkeypatch.setattr(Augment, "distortion", lambda *_: Shrinks())
+    objects = tuple(Object(0, left, 8, left + 8, 16) for left in (4, 24))
+    made = DetectionRecord(miniatures.make_image((32, 40)), objects, "x.jpg", "jpeg", 32, 40)
+    record = Record("x#0", encode_detection(made))
+    prepare = PrepareDetection(1, 4, (0, 0, 0), Augment((32, 40), ScaleCrop(scale=(1.0, 1.0)), flip=0.0))
+    out = {name: np.zeros(field.shape, field.dtype) for name, field in prepare.fields.items()}
+    prepare(record, generator(1, "augment", 0), out)
+
+    assert (out["boxes"][:, 2] > out["boxes"][:, 0]).sum() == 1

@@ -76,6 +76,15 @@ class TestRate:
 
         assert 1e-3 < find_lr(recipe(packed.folder), steps=40).suggested < 1
 
+    def test_the_rate_is_that_of_every_step_whatever_the_warm_up(self, packed, bowl, monkeypatch):
+        warm, update = [], finders.Learner.update
+        monkeypatch.setattr(
+            finders.Learner, "update", lambda self, *more: warm.append(self.spec.warmup_steps) or update(self, *more)
+        )
+        find_lr(apply(recipe(packed.folder), ["optimizer.warmup_steps=5"]), steps=40)
+
+        assert set(warm) == {0}
+
     def test_a_loss_that_never_falls_is_said(self, packed, bowl, monkeypatch):
         monkeypatch.setattr(finders.Learner, "backward", lambda self, *_: torch.tensor(1.0))
         monkeypatch.setattr(finders.Learner, "update", lambda self, loss, batch, step: Update(1.0 + step, 0.1, 1.0))
