@@ -161,7 +161,7 @@ def test_the_tree_of_errors_is_complete():
     assert sorted(["PenstockError", *drawn]) == sorted(defined)
 
 
-MAX_LINES = {"all": 53_530, "core": 48_430}
+MAX_LINES = {"all": 54_005, "core": 47_239}
 """Of the whole source, and without extensions: budgets that fall."""
 
 

@@ -37,7 +37,7 @@ class TestFindTask:
         [
             ("segmentation", "detection", "task = segmentation: expected a task that learns from the dataset's records, detection, "
              "found one that learns from segmentation. Name another task, or leave it out."),
-            ("penstock.tasks:Volumes", "segmentation", "task = penstock.tasks:Volumes: expected a task that learns from the "
+            ("penstock.extensions.volumes.task:Volumes", "segmentation", "task = penstock.extensions.volumes.task:Volumes: expected a task that learns from the "
              "dataset's records, segmentation, found one that learns from volumes. Name another task, or leave it out."),
             ("segmentation", "code/depth.py:Depth", "task = segmentation: expected a task that learns from the dataset's records, "
              "code/depth.py:Depth, found one that learns from segmentation. Name the task: --task FILE.py:NAME."),

@@ -28,6 +28,7 @@ _LONGEST: Final = 1 << 20  # bytes of a first line
 _LARGEST: Final = 1 << 30  # bytes of a table, whose rows are held in memory
 _MAX_COLUMNS: Final = 10_000
 _FEW: Final = 8  # files of JSON
+_LARGEST_JSON: Final = 1 << 26  # bytes; COCO's is larger, and no table
 
 
 def check_columns(path: Path, columns: Sequence[str]) -> None:
@@ -86,7 +87,7 @@ def _entries(path: Path) -> tuple[dict[int, Row], list[str]]:
     """
     tree: Any = None
     with contextlib.suppress(OSError, msgspec.DecodeError, RecursionError):
-        tree = msgspec.json.decode(path.read_bytes()) if path.stat().st_size <= _LARGEST else None
+        tree = msgspec.json.decode(path.read_bytes()) if path.stat().st_size <= _LARGEST_JSON else None
     entries = tree if isinstance(tree, list) else []
     if isinstance(tree, dict) and tree and all(isinstance(value, str | int) for value in tree.values()):
         entries = [{"file": name, "label": label} for name, label in tree.items()]

@@ -55,7 +55,7 @@ def recognise(folder: Path) -> Layout | None:
     if masks:
         return Layout("segmentation", found.name, (found.reason,), tuple(masks), Labels(), tuple(found.problems))
     layout = found.layout(folder)
-    return replace(layout, boxes="xywh") if layout and layout.task == "detection" else layout
+    return replace(layout, boxes="xywh") if layout and any(each.shapes for each in found.images) else layout
 
 
 def _lines(path: Path) -> list[tuple[int, dict[str, Any] | str]]:
