@@ -107,10 +107,10 @@ def _found(folder: Path) -> Iterator[tuple[Path, Tree, list[tuple[int, Any, str]
     yield from (each for place in below if place not in usual for each in _in(place, _FEW))
 
 
-def _in(place: Path, most: int = sys.maxsize) -> Iterator[tuple[Path, Tree, list[tuple[int, Any, str]]]]:
+def _in(place: Path, max_files: int = sys.maxsize) -> Iterator[tuple[Path, Tree, list[tuple[int, Any, str]]]]:
     """The files directly in a folder, unless it holds more of JSON, which are perhaps one for each image."""
     paths = listing.plain(place, "*.json")
-    for path in paths if len(paths) <= most else ():
+    for path in paths if len(paths) <= max_files else ():
         try:
             data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
             plain = msgspec.json.decode(data) if any(b'"%b"' % key.encode() in data for key in _KEYS) else None

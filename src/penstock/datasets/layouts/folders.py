@@ -229,7 +229,7 @@ def _masks_alone(name: str) -> Problem:
     """A folder of masks as Pascal VOC has it, beside which the images are missing, as in CVAT's usual exports."""
     message = (
         f"{name}: expected a folder of a class, found one of masks, as Pascal VOC calls it. Put the images into "
-        "JPEGImages/ beside it (CVAT exports them too if it is told so), or confirm it with --layout folders."
+        "JPEGImages/ beside it (CVAT exports them with 'Save images'), or confirm it with --layout folders."
     )
     return Problem("folder of no class", name, message, whole=True)
 

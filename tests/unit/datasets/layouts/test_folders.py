@@ -533,7 +533,7 @@ def test_masks_of_pascal_voc_without_their_images_are_no_classes(tmp_path, folde
 
     assert words(tmp_path) == [
         f"{name}: expected a folder of a class, found one of masks, as Pascal VOC calls it. Put the images into JPEGImages/ "
-        "beside it (CVAT exports them too if it is told so), or confirm it with --layout folders."
+        "beside it (CVAT exports them with 'Save images'), or confirm it with --layout folders."
         for name in named
     ]
     assert words(tmp_path, LayoutOptions("folders")) == []
