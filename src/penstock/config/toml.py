@@ -160,12 +160,11 @@ def joined(settings: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, An
     Raises:
         RecipeError: one has two values.
     """
-    for key in settings.keys() & more.keys():
-        if settings[key] != more[key]:
+    for key in sorted(settings.keys() & more.keys()):
+        one, other = (list(value) if isinstance(value, tuple) else value for value in (settings[key], more[key]))
+        if one != other:
             raise RecipeError(
-                key,
-                remedy="Remove one of the two",
-                message=f"{key} is given twice, as {settings[key]!r} and as {more[key]!r}.",
+                key, remedy="Remove one of the two", message=f"{key} is given twice, as {one!r} and as {other!r}."
             )
     return {**settings, **more}
 

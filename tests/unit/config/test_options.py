@@ -22,6 +22,7 @@ def test_an_option_and_a_setting_may_say_the_same():
     twice = "optimizer.lr is given twice, as 0.1 and as 0.2. Remove one of the two."
 
     assert settings_of(["optimizer.lr=0.1"], lr=0.1, batch=4) == {"optimizer.lr": 0.1, "train.batch": 4}
+    assert settings_of(["augment.crop=[8, 9]"], crop=(8, 9))["augment.crop"] == [8, 9]
     refused(settings_of, {"optimizer.lr": 0.2}, lr=0.1, message=twice)
 
 
