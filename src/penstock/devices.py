@@ -18,7 +18,6 @@ from penstock.progress import counted
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-PRECISIONS: Final = ("float32", "bfloat16")
 _M_TRIM_THRESHOLD: Final = -1  # <malloc.h>
 _M_MMAP_THRESHOLD: Final = -3
 

@@ -85,6 +85,8 @@ def _check_gaps(ids: list[int], where: str) -> None:
 
 
 def _is_no_list_of_classes(path: Path) -> bool:
+    if path.name == "notes.json":  # Label Studio's; others write anything into one
+        return b'"categories"' not in path.read_bytes()
     lines = path.read_bytes().split(b"\n") if path.name == "labels.txt" else []
     return any(re.match(rb"\s*\d+\s*:|.*\.(jpe?g|png|tiff?|bmp)\s", line, re.IGNORECASE) for line in lines)
 
@@ -130,8 +132,8 @@ def _by_id(found: Any) -> dict[int, str]:
     """Names by their ids, of a list of JSON, of a map of ids to names or of names to ids; empty where it is none."""
     if isinstance(found, list) and all(isinstance(name, str) for name in found):
         return dict(enumerate(found))
-    if isinstance(found, list) and all(isinstance(each, dict) and {"id", "name"} <= each.keys() for each in found):
-        names = {id_in(str(each["id"])): str(each["name"]) for each in found}
+    if isinstance(found, list) and all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in found):
+        names = {id_in(str(each["id"])): each["name"] for each in found if isinstance(each.get("id"), str | int)}
         return names if len(names) == len(found) and min(names, default=-1) >= 0 else {}
     if not isinstance(found, dict):
         return {}

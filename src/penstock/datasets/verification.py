@@ -62,10 +62,9 @@ def verify(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    sound = len(entries)
     if not faults and dataset.manifest:
         faults += _as_listed(dataset.manifest, splits or dataset.splits, entries)
-    return Verdict(sound, tuple(faults))
+    return Verdict(len(entries), tuple(faults))
 
 
 def _as_listed(path: Path, splits: Sequence[str], entries: Sequence[manifest.ManifestEntry]) -> list[str]:

@@ -25,13 +25,7 @@ if TYPE_CHECKING:
 
 
 def check_style(task: Task, style: Style, *, original: bool, others: str = "") -> None:
-    """Options that a task's predictions do not know are refused.
-
-    Args:
-        task: which predicts.
-        style: of what is written.
-        original: whether masks are to hold the ids of the raw masks.
-        others: what is predicted in place of images, of which nothing is drawn in colours; "" for images.
+    """Options that a task's predictions do not know are refused; of `others`, which are named, nothing is drawn.
 
     Raises:
         RecipeError: one is asked for.

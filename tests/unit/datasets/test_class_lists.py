@@ -174,3 +174,9 @@ def test_a_gap_in_the_ids_is_refused(tmp_path):
 def test_names_that_begin_with_numbers_are_names(tmp_path, text):
     write(tmp_path / "classes.txt", text)
     assert read_classes(tmp_path) == tuple(text.splitlines())
+
+
+def test_notes_of_something_else_name_no_classes(tmp_path):
+    (tmp_path / "notes.json").write_text('{"version": 2}')
+
+    assert read_classes(tmp_path) == ()

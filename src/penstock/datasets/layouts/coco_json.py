@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -13,8 +12,10 @@ from penstock.errors import DatasetError
 from penstock.kinds.items import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
+
+    _Found = tuple[Path, "Tree", list[tuple[int, Any, str]]]
 
 _KEYS: Final = {"images", "annotations", "categories"}
 _FEW: Final = 16  # files of JSON
@@ -96,24 +97,25 @@ def read(folder: Path) -> tuple[dict[str, File], list[Problem]]:
     return files, problems
 
 
-def _found(folder: Path) -> Iterator[tuple[Path, Tree, list[tuple[int, Any, str]]]]:
-    """The files in the folder, in `annotations/` and in the splits; where none is there, those further below."""
+def _found(folder: Path) -> list[_Found]:
+    """The files in the folder, in `annotations/` and in the splits; where none is there, those further below, unless
+    many of JSON lie there, which are perhaps annotations of an image each.
+    """
     usual = [folder / "annotations", folder, *listing.splits(folder).values()]
-    if found := [each for place in usual for each in _in(place)]:
-        yield from found
-        return
+    if found := [*_read(path for place in usual for path in listing.plain(place, "*.json"))]:
+        return found
     above = listing.folders(folder)
-    below = [*above, *(path for each in above for path in listing.folders(each))]
-    yield from (each for place in below if place not in usual for each in _in(place, _FEW))
+    places = [*above, *(path for each in above for path in listing.folders(each))]
+    below = [path for place in places if place not in usual for path in listing.plain(place, "*.json")]
+    return [*_read(below, all)] if len(below) <= _FEW else []
 
 
-def _in(place: Path, max_files: int = sys.maxsize) -> Iterator[tuple[Path, Tree, list[tuple[int, Any, str]]]]:
-    """The files directly in a folder, unless it holds more of JSON, which are perhaps one for each image."""
-    paths = listing.plain(place, "*.json")
-    for path in paths if len(paths) <= max_files else ():
+def _read(paths: Iterable[Path], enough: Callable[[Iterable[bool]], bool] = any) -> Iterator[_Found]:
+    """Those of some files that are COCO's. A damaged one is an error if it holds `enough` of the keys: any, or all."""
+    for path in paths:
         try:
             data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
-            plain = msgspec.json.decode(data) if any(b'"%b"' % key.encode() in data for key in _KEYS) else None
+            plain = msgspec.json.decode(data) if enough(b'"%b"' % key.encode() in data for key in _KEYS) else None
             if isinstance(plain, dict) and set(plain) >= _KEYS and not _is_panoptic(plain):
                 yield path, *_converted(plain)
         except (msgspec.DecodeError, msgspec.ValidationError, RecursionError, UnicodeDecodeError) as error:

@@ -93,9 +93,8 @@ def _entries(path: Path) -> tuple[dict[int, Row], list[str]]:
         entries = [{"file": name, "label": label} for name, label in tree.items()]
     elif isinstance(tree, dict):
         lists = {listing.split_of(key): value for key, value in tree.items() if isinstance(value, list)}
-        entries = [
-            {**each, "split": split} for split in lists if split for each in lists[split] if isinstance(each, dict)
-        ]
+        lists.pop("", None)
+        entries = [{**each, "split": split} for split in lists for each in lists[split] if isinstance(each, dict)]
     if not entries or not all(isinstance(each, dict) and _is_flat(each) for each in entries):
         return {}, []
     rows = [{str(key): str(value) for key, value in each.items()} for each in entries]

@@ -84,9 +84,11 @@ def nnunet(folder: Path) -> Labels | None:
     try:
         tree = json.loads(listing.text_of(path)) if path.is_file() else {}
         labels = tree["labels"]
-        regions = [str(name) for name, label in labels.items() if isinstance(label, list)]
-        ids = {} if regions else {int(key): str(name) for key, name in labels.items() if str(key).isdigit()}
-        ids = ids or ({} if regions else {int(label): str(name) for name, label in labels.items()})
+        lists = {str(name): label for name, label in labels.items() if isinstance(label, list)}
+        regions = [name for name, ids in lists.items() if all(isinstance(each, int) for each in ids)]
+        plain = {} if regions else labels
+        ids = {int(key): str(name) for key, name in plain.items() if str(key).isdigit()}
+        ids = ids or {int(label): str(name) for name, label in plain.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, DatasetError):
         return None
     if regions:

@@ -89,7 +89,7 @@ def recognise(folder: Path, how: LayoutOptions) -> Layout:
     if found is None and how.task and not how.layout and (other := _found(folder, replace(how, task=""))):
         raise _of_another_task(folder, how.task, other)
     nameless = (table.without_names(folder) or unread.refusal(folder)) if bare else None
-    if nameless or found is None or (bare and advice.has_annotations(folder)):
+    if nameless or found is None or (bare and not how.images and advice.has_annotations(folder)):
         raise nameless or _unknown(folder, how)
     if not found.items:
         raise _empty(folder, found)

@@ -195,7 +195,8 @@ def _tree(path: Path) -> Any:
 
 def _name_in(entry: object) -> str:
     image = entry.get("image", "") if isinstance(entry, dict) else entry
-    return str(image[0] if isinstance(image, list) and image else image)
+    name = image[0] if isinstance(image, list) and image else image
+    return str(name) if isinstance(name, str | int) else ""  # what aliases of YAML nest may be written out to gigabytes
 
 
 def _in_table(path: Path, names: Mapping[str, int]) -> Iterator[tuple[str, int, str]]:

@@ -55,17 +55,15 @@ def recognise(folder: Path) -> Layout | None:
     trees = _trees(folder)
     names = _names(folder, trees)
     posed = any("kpt_shape" in tree for tree in trees.values())
-    problems += [
-        unlabelled_split(folder, images, labels)
-        for images, labels in _unlabelled(folder, {split for split, _, _ in pairs})
-    ]
+    known = {split for split, _, _ in pairs}
+    problems += [unlabelled_split(folder, images, labels) for images, labels in _unlabelled(folder, known)]
     root = folder / "images" if (folder / "images").is_dir() else folder
     divided = listing.splits(root)
     stated = _named_splits(folder, trees)
     if root != folder and not all(any(each.is_relative_to(path) for path in divided.values()) for each in stated):
         pairs, divided = [("train", root, folder / "labels")], {}  # folders that are not called as the splits are
     problems += outside(folder, root, divided) if divided else []
-    several = len(pairs) > len({split for split, _, _ in pairs})
+    several = len(pairs) > len(known)
     for split, images, labels in pairs:
         of_text: dict[Path, Path] = {}
         texts = _texts(labels)
@@ -162,6 +160,8 @@ def _folders(folder: Path) -> Iterator[tuple[str, Path, Path]]:
 
 def _listed(folder: Path) -> Iterator[tuple[str, Path, Path]]:
     """The folders of images that the YAML file names for its splits, several for one too, and those of their labels."""
+    if not any("labels" in path.relative_to(folder).parts[:-1] for path in _texts(folder)):
+        return  # the YAML of other data need not be of a form that is read here
     for place, split in _named_splits(folder, _trees(folder)).items():
         parts = place.relative_to(folder).parts
         if "images" in parts:

@@ -674,3 +674,16 @@ def test_a_file_may_lie_in_any_folder(tmp_path, place):
 
     assert (found.layout.name, found.labels.classes, found.fatal) == ("COCO", ("cat",), [])
     assert [len(each.item.label) for each in found.items] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [('{"images": [', 1), ('{"images": 1, "annotations": 2, "categories": 3}', 17)]
+)
+def test_json_further_below_that_is_of_something_else_does_no_harm(tmp_path, text, count):
+    """It is damaged, and names one of the keys; or there are as many as have an image each."""
+    for number in range(4):
+        miniatures.write(tmp_path / f"{('cat', 'dog')[number % 2]}/{number}.jpg", miniatures.make_image(seed=number))
+    for number in range(count):
+        miniatures.write(tmp_path / f"cat/more/{number}.json", text)
+
+    assert words(tmp_path) == []

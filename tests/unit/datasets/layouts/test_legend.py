@@ -259,6 +259,11 @@ class TestDatasetOfNnunet:
         assert (found.labels.classes, dict(found.labels.mapping)) == (("background", "cat"), {2: 255})
         assert dict(found.items[0].pixels) == {0: 256, 1: 256, 255: 256}
 
+    def test_lists_of_something_else_are_no_regions(self, tmp_path):
+        found = inspect(self.folder(tmp_path, {"train": ["a"]}, [0, 1]))
+
+        assert (found.labels.classes, found.fatal) == (("class0", "class1"), [])
+
     def test_regions_are_refused(self, tmp_path):
         raw = self.folder(tmp_path, {"background": 0, "whole": [1, 2], "core": [2]}, [0, 1, 2])
 

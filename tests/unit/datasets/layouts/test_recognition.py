@@ -163,3 +163,15 @@ def test_images_beside_annotations_that_no_layout_reads_lack_no_masks(tmp_path, 
         f"{tmp_path}: expected a known layout, found {', '.join(sorted(['images/', name.split('/')[0] + '/' * ('/' in name)]))}."
     )
     assert "give --pattern if the class is in the name of the image" in said
+
+
+def test_folders_that_the_user_names_lack_masks_whatever_lies_beside_them(tmp_path):
+    for name in ("photos", "drawn"):
+        write(tmp_path / f"{name}/{name}.jpg", make_image(seed=len(name)))
+    write(tmp_path / "notes.json", '{"version": 2}')
+    said = words(tmp_path, LayoutOptions(images="photos", masks="drawn"))
+
+    assert said[0] == (
+        "photos/photos.jpg: expected a mask drawn/photos.png, found none. Add the mask, or leave the image out with "
+        "--skip-bad."
+    )

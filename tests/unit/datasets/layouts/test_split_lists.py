@@ -305,3 +305,12 @@ def test_several_folds_are_named_and_not_read(tmp_path):
     assert notes(tmp_path) == [
         "splits_final.json: it divides the images in 2 ways, of which none is read. Leave one there to use it."
     ]
+
+
+def test_names_that_aliases_nest_are_not_written_out(tmp_path):
+    """A few lines of YAML may stand for terabytes."""
+    masks(tmp_path)
+    lines = ["a0: &a0 [x, x]", *(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]" for n in range(1, 60)), "train: [{image: *a59}]"]
+    (tmp_path / "splits.yaml").write_text("\n".join([*lines, "val: [*a59]"]))
+
+    assert splits_of(tmp_path) == {"train": ["0", "1", "2", "3", "4", "5"]}

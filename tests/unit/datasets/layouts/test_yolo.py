@@ -424,3 +424,12 @@ def test_a_split_may_have_several_folders(tmp_path):
         "val": ["c/images/0"],
     }
     assert [box.label for each in found.items for box in each.item.label] == [0, 1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("text", ["a: 1\n---\nb: 2\n", "a: [\n"])
+def test_yaml_of_other_data_need_not_be_readable(tmp_path, text):
+    for number in range(4):
+        miniatures.write(tmp_path / f"{('cat', 'dog')[number % 2]}/{number}.jpg", miniatures.make_image(seed=number))
+    miniatures.write(tmp_path / "meta.yaml", text)
+
+    assert words(tmp_path) == []
