@@ -72,7 +72,7 @@ class InstancesKind(DetectionKind):
         objects = tuple(
             Object(
                 each.label, *boxes.edges_of(each.box), names[each.label], each.crowd,
-                mask=codecs.encode_mask(each.pixels(info.size).astype(np.uint8)),
+                mask=codecs.encode_mask(each.pixels(info.size).view(np.uint8)),
             )
             for each in item.label
         )  # fmt: skip

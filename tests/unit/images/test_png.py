@@ -147,8 +147,11 @@ def by_libpng(data):
 class TestFlat:
     @pytest.mark.parametrize("size", [(1, 1), (1, 300), (300, 1), (9, 14), (70, 33)])
     @pytest.mark.parametrize("ids", [1, 21, 256])
-    def test_every_reader_finds_the_same(self, size, ids):
+    @pytest.mark.parametrize("filled", [(0.0, 1.0), (0.1, 0.3), (0.9, 1.0), (0.0, 0.4)])
+    def test_every_reader_finds_the_same(self, size, ids, filled):
         mask = np.random.default_rng(ids).integers(0, ids, size, np.uint8)
+        first, last = (int(part * size[0]) for part in filled)
+        mask[:first], mask[last:] = 0, 0
         data = encode_flat(mask)
 
         assert np.array_equal(decode_flat(data), mask)

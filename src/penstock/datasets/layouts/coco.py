@@ -12,7 +12,7 @@ import numpy as np
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import coco_runs, coco_shapes
+from penstock.datasets.layouts import coco_shapes
 from penstock.datasets.layouts.annotated import BACKGROUND
 from penstock.datasets.layouts.coco_json import Annotation, File, Image, Tree, read, split_of
 from penstock.datasets.layouts.lookup import Images, unnamed_images
@@ -145,7 +145,7 @@ def recognise_instances(folder: Path) -> Layout | None:
 
 
 def _pixels(each: Annotation, where: str, size: tuple[int, int]) -> Any:
-    return coco_shapes.inside(each, size, where)
+    return coco_shapes.part(each, size, where).whole(size)
 
 
 def _order(tree: Tree, classes: Sequence[str]) -> dict[int, int]:
@@ -239,7 +239,7 @@ def _box(path: Path, each: Annotation, order: dict[int, int], size: tuple[int, i
         return Box(label, x, y, x + width, y + height, bool(each.iscrowd))
     if around := coco_shapes.extent(each):
         return replace(around, label=label, crowd=bool(each.iscrowd))
-    pixels = coco_shapes.inside(each, size, str(path)) if each.segmentation else None
+    pixels = _pixels(each, str(path), size) if each.segmentation else None
     if pixels is None or not pixels.any():
         raise DatasetError(
             f"{path} (annotation {each.id})",
@@ -270,11 +270,11 @@ def _mask(own: Sequence[Annotation], order: dict[int, int], size: tuple[int, int
             found=f"{size[0]} x {size[1]}",
             remedy="Fix the file",
         )
-    ids = np.zeros(size[0] * size[1], np.uint8)
-    drawn = [(each, coco_shapes.run_lengths(each, size, where)) for each in own if each.segmentation]
-    for each, counts in sorted(drawn, key=lambda pair: -(pair[0].area or pair[1][1::2].sum())):
-        coco_runs.paint(ids, counts, _category(each, order, where))
-    return codecs.plain_mask(coco_runs.upright(ids, size))
+    ids = np.zeros(size, np.uint8)
+    drawn = [(each, coco_shapes.part(each, size, where)) for each in own if each.segmentation]
+    for each, part in sorted(drawn, key=lambda pair: -(pair[0].area or pair[1].bits.sum())):
+        np.copyto(ids[part.rows, part.columns], _category(each, order, where), where=part.bits)
+    return codecs.plain_mask(ids)
 
 
 def _missing(name: str, image: Image, found: str) -> Problem:

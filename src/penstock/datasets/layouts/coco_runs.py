@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 import cv2
 import numpy as np
 
+from penstock.datasets.layouts.fill import Part
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from penstock.values import Pixels
 
     Counts = NDArray[np.int64]
 
@@ -47,19 +47,15 @@ def counts_of(text: bytes) -> Counts:
     return counts
 
 
-def upright(flat: Pixels, size: tuple[int, int]) -> Pixels:
-    """Pixels of an image of a (height, width), column by column, as uint8 of that shape."""
-    return np.asarray(cv2.transpose(flat.reshape(size[::-1])), np.uint8)  # which numpy takes ten times as long for
-
-
-def paint(flat: Pixels, counts: Counts, value: int) -> None:
-    """Give the pixels inside a value.
-
-    Args:
-        flat: the pixels of an image, column by column, uint8 (width * height,).
-        counts: run lengths of such an image.
-        value: of the pixels inside; the others stay as they are.
-    """
-    ends = np.cumsum(counts).tolist()
-    for start, stop in zip(ends[::2], ends[1::2], strict=False):  # the last run is mostly one outside
-        flat[start:stop] = value
+def part(counts: Counts, size: tuple[int, int]) -> Part:
+    """The pixels inside run lengths of an image of a (height, width), in the columns that they lie in."""
+    runs, height = counts[: len(counts) // 2 * 2], size[0]  # without the last one, which is outside
+    if not runs[1::2].any():
+        return Part(slice(0), slice(0), np.zeros((0, 0), bool))
+    end = int(runs.sum())
+    left, right = int(runs[0]) // height, -(-end // height)
+    runs = np.append(runs, right * height - end)
+    runs[0] -= left * height
+    flat = np.repeat(np.arange(len(runs), dtype=np.uint8) % 2, runs)
+    upright = cv2.transpose(flat.reshape(-1, height))  # which numpy takes ten times as long for
+    return Part(slice(height), slice(left, right), upright.view(np.bool_))

@@ -16,9 +16,8 @@ from penstock.kinds.items import Box, Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from penstock.datasets.layouts.coco_runs import Counts
+    from penstock.datasets.layouts.fill import Part
 
 CONTRADICTION: Final = "box and outline differ"
 _ALIKE: Final = 0.5  # overlap of a box and its outline
@@ -73,20 +72,17 @@ def _overlap(one: Box, other: Box) -> float:
     return both / max(1.0, sum(areas) - both)
 
 
-def inside(each: Annotation, size: tuple[int, int], where: str) -> NDArray[np.bool_]:
-    """Which pixels lie in an outline: bool of shape `size`.
+def part(each: Annotation, size: tuple[int, int], where: str) -> Part:
+    """Which pixels of an image of a (height, width) lie in an outline.
 
     Raises:
         DatasetError: it is no outline, or of an image of another size.
         RecipeError: faster-coco-eval is not installed.
     """
-    flat = np.zeros(size[0] * size[1], np.uint8)
-    coco_runs.paint(flat, run_lengths(each, size, where), 1)
-    return coco_runs.upright(flat, size).view(np.bool_)
+    return coco_runs.part(_run_lengths(each, size, where), size)
 
 
-def run_lengths(each: Annotation, size: tuple[int, int], where: str) -> Counts:
-    """The pixels of an outline as run lengths; arguments and errors as for `inside`."""
+def _run_lengths(each: Annotation, size: tuple[int, int], where: str) -> Counts:
     shape = each.segmentation
     try:
         if isinstance(shape, Runs):
@@ -116,7 +112,8 @@ def _drawn(outlines: Sequence[Sequence[float]], size: tuple[int, int], where: st
         from faster_coco_eval import mask as masks  # noqa: PLC0415 - an extra
     except ImportError:
         raise not_installed(f"{where}: an outline", "faster-coco-eval", "Install penstock[detect]") from None
-    return coco_runs.counts_of(masks.merge(masks.frPyObjects(outlines, *size))["counts"])
+    drawn = masks.frPyObjects(outlines, *size)
+    return coco_runs.counts_of((drawn[0] if len(drawn) == 1 else masks.merge(drawn))["counts"])
 
 
 def _described(shape: list[list[float]] | Runs | None, counts: Counts) -> str:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.datasets.layouts.coco_runs import counts_of, paint, upright
+from penstock.datasets.layouts.coco_runs import counts_of, part
 
 masks = pytest.importorskip("faster_coco_eval").mask
 
@@ -18,9 +18,7 @@ images = st.tuples(sides, sides, st.integers(0, 2**32), st.floats(0, 1)).map(
 
 
 def painted(counts, size):
-    flat = np.zeros(size[0] * size[1], np.uint8)
-    paint(flat, counts, 7)
-    return upright(flat, size)
+    return 7 * part(counts, size).whole(size)
 
 
 @given(images)
@@ -49,8 +47,11 @@ def test_long_runs_are_many_letters(size):
         assert np.array_equal(painted(counts, size), 7 * pixels)
 
 
-def test_what_lies_outside_stays():
-    flat = np.arange(6, dtype=np.uint8)
-    paint(flat, np.array([1, 2, 3]), 9)
+def test_pixels_lie_in_the_columns_of_their_runs():
+    found = part(np.array([3, 2, 5, 0, 2]), (2, 6))
 
-    assert flat.tolist() == [0, 9, 9, 3, 4, 5]
+    assert (found.rows, found.columns, found.bits.tolist()) == (
+        slice(2),
+        slice(1, 5),
+        [[False, True, False, False], [True, False, False, False]],
+    )
