@@ -6,6 +6,7 @@ import json
 import shutil
 
 import cv2
+import numpy as np
 import pytest
 from support.commands import call
 from support.training import recipe
@@ -167,20 +168,47 @@ def image_scores(run, pattern):
     return [float(row["mean_iou"]) for row in csv.DictReader(path.read_text().splitlines())]
 
 
-def test_classes_of_other_names_are_named(datasets, two_runs, tmp_path, capsys):
-    for name, classes, found in (
-        ("other", ("ground", "box", "cat"), "new are cat; missing are disk, triangle, star, ring"),
-        ("order", None, "the same ones in another order"),
-    ):
-        described = datasets["darker"].description
-        shutil.copytree(datasets["darker"].folder, tmp_path / name)
-        changed = dataclasses.replace(described, classes=classes or described.classes[::-1], content="")
-        FolderDataset(tmp_path / name, dataclasses.replace(changed, content=changed.digest())).save()
-        assert call("evaluate", two_runs[0], "--on", tmp_path / name, capsys=capsys)[::2] == (
-            2,
-            f"error: {tmp_path / name}: classes: expected those that {two_runs[0]} learnt, in their order, found {found}. "
-            "Pack the data with a classes.txt of the run's classes, one a line.\n",
-        )
+def test_classes_are_matched_by_name(datasets, two_runs, tmp_path, capsys):
+    """In data whose ids are others, and one class is called something else, which then counts as ignored pixels do."""
+    names = datasets["raw"].description.classes
+    for folder, ids in (("named", [2, 0, 5, 1, 3, 4]), ("ignored", [0, 1, 2, 255, 4, 5])):
+        shutil.copytree(datasets["raw"].folder.parent / "raw", tmp_path / folder)
+        for mask in (tmp_path / folder / "masks").rglob("*.png"):
+            cv2.imwrite(str(mask), np.array(ids, np.uint8)[cv2.imread(str(mask), cv2.IMREAD_UNCHANGED)])
+    named = [
+        name if name != names[3] else "a new one" for name in np.array(names)[np.argsort([2, 0, 5, 1, 3, 4])].tolist()
+    ]
+    ps.pack(tmp_path / "named", tmp_path / "by-name", classes=named)
+    ps.pack(tmp_path / "ignored", tmp_path / "by-id", classes=names)
+    code, out, _ = call("evaluate", two_runs[0], "--on", f"{tmp_path / 'by-name'}:val", "--images", 0, capsys=capsys)
+    by_name, by_id = (ps.Run(two_runs[0]).evaluate("val", on=tmp_path / folder) for folder in ("by-name", "by-id"))
+
+    assert code == 0
+    assert out.splitlines()[1:3] == [
+        "note: classes not learnt, so that they do not count: a new one",
+        f"note: classes learnt, but not in this data: {names[3]}",
+    ]
+    assert (by_name.scores.as_json(), by_name.loss, by_id.notes) == (by_id.scores.as_json(), by_id.loss, ())
+    kept = json.loads(
+        next((two_runs[0] / "evaluations").glob(f"*on-{described(tmp_path / 'by-name').content[:8]}.json")).read_text()
+    )
+    assert kept["notes"] == list(by_name.notes)
+
+
+def described(folder):
+    return FolderDataset.open(folder).description
+
+
+def test_data_without_a_class_of_the_run_is_refused(datasets, two_runs, tmp_path, capsys):
+    folder, names = datasets["darker"].folder, datasets["darker"].description.classes
+    shutil.copytree(folder, tmp_path / "other")
+    changed = dataclasses.replace(described(folder), classes=tuple("abcdef"), content="")
+    FolderDataset(tmp_path / "other", dataclasses.replace(changed, content=changed.digest())).save()
+    assert call("evaluate", two_runs[0], "--on", tmp_path / "other", capsys=capsys)[::2] == (
+        2,
+        f"error: {tmp_path / 'other'}: classes: expected some of those that {two_runs[0]} learnt ({', '.join(names)}), found a, "
+        "b, c, d, e, f. Pack the data with the names of the run's classes.\n",
+    )
 
 
 def test_data_of_other_channels_and_data_beside_it_are_refused(datasets, two_runs, tmp_path, capsys):

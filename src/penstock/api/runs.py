@@ -88,7 +88,7 @@ class Run:
             checkpoint: "best", "last" or "step-NNNNNNNN"; by default the best, else the last.
             device: auto, cpu, cuda, cuda:1, mps.
             data: the dataset, if it was moved.
-            on: another dataset to score it on, or DATA:SPLIT: of the same classes, packed in the same way.
+            on: another dataset to score it on, or DATA:SPLIT, packed in the same way; classes are matched by name.
             sliding_window: side of a window in pixels that slides over images; by default as in training, 0 for none.
             overlap: fraction by which neighbouring windows overlap, 0 to below 1; by default 0.25.
             scales: of test-time augmentation, as for `LoadedModel.with_tta`.

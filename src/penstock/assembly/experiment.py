@@ -13,6 +13,7 @@ from penstock import seeds
 from penstock.assembly.effects import check_chosen
 from penstock.assembly.run_data import RunData
 from penstock.datasets import Dataset, locate
+from penstock.datasets.renumbering import Renumbered
 from penstock.errors import RecipeError, RunError
 from penstock.feed import Feed
 from penstock.models import InitializedFromData
@@ -142,6 +143,9 @@ class Experiment:
         source: Any = dataset.source(split)
         pinned = None if self.scored or (whole and self.recipe.data.limit) else self.pinned.get(split)
         snapshot = dataset.snapshot(split, source, pinned)
+        there, learnt = dataset.description, self.dataset.description
+        if (there.classes, there.ignore_label) != (learnt.classes, learnt.ignore_label):
+            source = Renumbered(source, task.kind, there, learnt)
         feed = Feed(
             Plan(snapshot if whole else self._limited(snapshot)),
             source,

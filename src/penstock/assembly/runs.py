@@ -18,8 +18,6 @@ from penstock.runs import RunFolder
 from penstock.session import Checkpoint, CheckpointStore
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import torch
 
     from penstock.settings import Recipe
@@ -104,17 +102,16 @@ def described_run(path: Path) -> Experiment:
 
 
 def open_on(path: Path, data: str) -> Experiment:
-    """A run with another dataset to be scored on: of the same task and classes, and images of the same channels.
+    """A run with another dataset to be scored on: of the same task, and images of the same channels. Classes are
+    matched by their names.
 
     Raises:
         PenstockError: the folder is no run, or the dataset is none or another one than that.
     """
     parts, dataset = described_run(path), locate(data).open()
     learnt, there = parts.dataset.description, dataset.description
-    for what in ("task", "classes", "ignore_label", "channels", "bits", "modalities", "value_range"):
+    for what in ("task", "channels", "bits", "modalities", "value_range"):
         expected, found = getattr(learnt, what), getattr(there, what)
-        if what == "classes" and expected != found:
-            raise _other_classes(path, data, expected, found)
         if expected != found:
             raise DatasetError(
                 f"{data}: {what.replace('_', ' ')}",
@@ -122,20 +119,14 @@ def open_on(path: Path, data: str) -> Experiment:
                 found=str(found),
                 remedy="Choose a dataset that was packed in the same way",
             )
+    if not set(learnt.classes) & set(there.classes):
+        raise DatasetError(
+            f"{data}: classes",
+            expected=f"some of those that {path} learnt ({', '.join(learnt.classes)})",
+            found=", ".join(there.classes),
+            remedy="Pack the data with the names of the run's classes",
+        )
     return replace(parts, scored=dataset)
-
-
-def _other_classes(path: Path, data: str, learnt: Sequence[str], there: Sequence[str]) -> DatasetError:
-    """Other ids mean other things: scores would be wrong without a word."""
-    new, gone = ([name for name in one if name not in other] for one, other in ((there, learnt), (learnt, there)))
-    parts = [f"{what} {', '.join(names)}" for what, names in (("new are", new), ("missing are", gone)) if names]
-    found = "; ".join(parts) or "the same ones in another order"
-    return DatasetError(
-        f"{data}: classes",
-        expected=f"those that {path} learnt, in their order",
-        found=found,
-        remedy="Pack the data with a classes.txt of the run's classes, one a line",
-    )
 
 
 def load_checkpoint(folder: RunFolder, name: str = "") -> Checkpoint:

@@ -20,6 +20,7 @@ class_lists.py    names of classes in a file beside the data
 class_names.py    names of classes that are probably one class, or several
 describing.py     what inspect and pack say of a folder of raw images, in lines
 duplicates.py     images in two splits that are nearly the same
+renumbering.py    records with the class ids of another dataset
 layout.py         what lies in a folder
 listing.py        files and folders by the names that people give them
 scaling.py        items whose images have values that 16 bits cannot hold, such as floats and Hounsfield units

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock.datasets import listing
 from penstock.images import RGB
@@ -40,6 +41,25 @@ def describe(found: Inspection) -> str:
     lines += _notes(found)
     lines += _problem_lines(found)
     return "\n".join(lines)
+
+
+def as_json(found: Inspection) -> dict[str, Any]:
+    """All that inspect finds of a folder, for other programs."""
+    layout, labels, kind = found.layout, found.labels, found.layout.kind
+    splits = {
+        split: {"images": len(items), "per_class": kind.count(items, len(labels.classes)), "unit": kind.unit}
+        for split, items in found.splits.items()
+    }
+    return {
+        "folder": str(found.folder),
+        "task": kind.name,
+        "layout": layout.name,
+        "reasons": layout.reasons,
+        "classes": labels.classes,
+        "ignore_label": labels.ignore if kind.ignores else None,
+        "splits": splits,
+        "problems": [asdict(problem) for problem in found.problems],
+    }
 
 
 def describe_briefly(found: Inspection, *, rewritten: bool) -> str:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from penstock import cores, outputs
 from penstock.datasets import checks, class_lists, describing, duplicates, layouts, pixel_formats, validation
@@ -63,6 +63,10 @@ class Inspection:
     def describe_briefly(self, *, rewritten: bool = False) -> str:
         """What it is packed as, with its notes, in lines, as `penstock pack` prints it."""
         return describing.describe_briefly(self, rewritten=rewritten)
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as JSON holds it: layout, classes, images and labels of each split, and all problems."""
+        return describing.as_json(self)
 
     def draw_duplicates(self, output: str | Path) -> tuple[int, int]:
         """Draw images outside train that look nearly like training images, each beside its twin, as a PNG.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path  # noqa: TC003 - of a dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock import files
 from penstock import ranks as ranking
+from penstock.datasets.renumbering import differences
 from penstock.errors import DatasetError
 from penstock.inference import per_image
 from penstock.runs import RunFolder
@@ -34,6 +35,7 @@ class Evaluation:
         scores: by `summary()` in one line, by `as_json()` all of them.
         images: what the model reaches on each image by itself, in the order of the evaluation.
         worst: the images that the model does worst on, where they were asked for.
+        notes: on the classes that only the run or only the data of `on` has.
         cost: parameters and operations of the model, in words; "" until `Run.evaluate` has counted them.
         figures: the files that were drawn.
     """
@@ -44,6 +46,7 @@ class Evaluation:
     scores: Scores
     images: tuple[ImageScore, ...] = ()
     worst: tuple[ImageScore, ...] = ()
+    notes: tuple[str, ...] = ()
     cost: str = ""
     figures: tuple[Path, ...] = ()
 
@@ -55,6 +58,12 @@ class Evaluation:
     def table(self) -> str:
         """The scores class by class, as text."""
         return self.scores.table()
+
+    def as_json(self) -> dict[str, Any]:
+        """What was found, but for the scores of each image, as JSON holds it."""
+        scores = as_record(self.loss, self.scores)
+        about = {"split": self.split, "step": self.step, "images": len(self.images), "model": self.cost}
+        return {**about, **scores, "notes": self.notes, "figures": self.figures}
 
 
 def evaluation_name(trained: TrainedModel, split: str) -> str:
@@ -117,7 +126,9 @@ def evaluate_run(
     )
     assert result is not None  # noqa: S101 - nothing stops it
     images = looking.of(ranks)
-    found = Evaluation(split, trained.step, result[1], result[0], images, per_image.worst(images, worst))
+    scored, learnt = trained.parts.scored, trained.parts.dataset.description
+    notes = differences(scored.description, learnt) if scored else ()
+    found = Evaluation(split, trained.step, result[1], result[0], images, per_image.worst(images, worst), notes)
     if ranks.is_main:
         _keep(RunFolder(path), trained, found, [feed.plan.at(each.position).origin for each in images])
     return found
@@ -129,7 +140,8 @@ def _keep(folder: RunFolder, trained: TrainedModel, found: Evaluation, origins: 
     tta = {} if trained.tta.single else {"tta": asdict(trained.tta)}
     window = {"window": asdict(trained.window)} if trained.window else {}
     on = {"data": str(scored.folder), "content": scored.description.content} if scored else {}
-    how = {"step": found.step, "split": found.split, **on, **tta, **window}
+    notes = {"notes": found.notes} if found.notes else {}
+    how = {"step": found.step, "split": found.split, **on, **notes, **tta, **window}
     folder.write_json(f"evaluations/{name}.json", {**how, **as_record(found.loss, found.scores)})
     names = per_image.names_of(scored or trained.parts.dataset, found.split)
     table = per_image.as_csv(found.images, origins, names, trained.parts.task.best_metric)

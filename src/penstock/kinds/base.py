@@ -183,6 +183,30 @@ class Kind(ABC):
         """
         return self.read(record, described)[1]
 
+    def renumbered(self, record: Record, described: Described, ids: Mapping[int, int], ignore: int) -> bytes | None:
+        """The payload of a record whose classes have other ids; what is of a class without one does not count.
+
+        Args:
+            record: a record of the dataset that is described.
+            described: that dataset.
+            ids: the new ids, by those that the record has.
+            ignore: the new ignore label, for kinds that have one.
+
+        Returns:
+            None where the record as a whole does not count.
+
+        Raises:
+            DataError: the record is damaged.
+            DatasetError: the kind, a custom one, does not say how.
+        """
+        del ids, ignore
+        raise DatasetError(
+            record.origin,
+            remedy="Pack the data with a classes.txt of the run's classes, one a line",
+            message=f"{record.origin}: the {len(described.classes)} classes have other ids than those of the run, and "
+            f"{self.name}, a custom task, has no `renumbered`.",
+        )
+
     def label_files(self, item: Item) -> tuple[Path | FilePart, ...]:
         """The files beside the image that hold the label."""
         return (item.label,) if isinstance(item.label, Path | FilePart) else ()

@@ -15,7 +15,7 @@ from penstock.kinds.items import Problem, copies, named, outside_classes
 from penstock.unpacked import ClassFolders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -134,6 +134,12 @@ class ClassificationKind(Kind):
         fields = decode_classification(record)
         image = read_upright(fields.image, record.origin, described.pixel_format)
         return image, described.classes[fields.label]
+
+    def renumbered(self, record: Record, described: Described, ids: Mapping[int, int], ignore: int) -> bytes | None:
+        """The new label; an image of another class does not count."""
+        del ignore
+        label = self.label_of(record, described)
+        return encode_classification(replace(decode_classification(record), label=ids[label])) if label in ids else None
 
     def label_of(self, record: Record, described: Described) -> int:
         """The id of its class."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ from penstock.unpacked import CocoFolder, VocBoxes, YoloFolder
 from penstock.values import Object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -85,6 +86,13 @@ class DetectionKind(Kind):
         edges = [(each.left, each.top, each.right, each.bottom) for each in fields.objects]
         names = [described.classes[each.label] for each in fields.objects]
         return image, {"boxes": np.array(edges, np.float32).reshape(-1, 4), "classes": names}
+
+    def renumbered(self, record: Record, described: Described, ids: Mapping[int, int], ignore: int) -> bytes:
+        """The objects of classes that have a new id."""
+        del ignore
+        kept = [each for each in self.label_of(record, described) if each.label in ids]
+        objects = tuple(replace(each, label=ids[each.label]) for each in kept)
+        return encode_detection(replace(decode_detection(record), objects=objects))
 
     def label_of(self, record: Record, described: Described) -> Sequence[Object]:
         """Its objects."""

@@ -24,7 +24,7 @@ from penstock.kinds.labels import LabelSet, decode_ids
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -97,6 +97,14 @@ class MaskKind(Kind):
         fields = decode_segmentation(record)
         image = read_upright(fields.image, record.origin, described.pixel_format)
         return image, _upright(fields, image.shape[:2], described, record.origin)
+
+    def renumbered(self, record: Record, described: Described, ids: Mapping[int, int], ignore: int) -> bytes:
+        """A mask with the new ids, and the ignore label where a class has none."""
+        fields = decode_segmentation(record)
+        mask = _upright(fields, probe(fields.image, record.origin).size, described, record.origin)
+        self.check_ids(mask, described, f"{record.origin} (mask)")
+        new = np.array([ids.get(old, ignore) for old in range(IDS)], np.uint8)
+        return encode_segmentation(replace(fields, mask=codecs.plain_mask(new[mask])))
 
     def check_ids(self, ids: Pixels, described: Described, where: str) -> None:
         """Every id must be a class, or ignored.

@@ -29,7 +29,7 @@ def test_a_run_made_before_settings_were_renamed_is_refused_in_a_sentence(packed
     )
 
 
-@pytest.mark.parametrize(("field", "value"), [("value_range", (0.0, 9.0)), ("modalities", 2), ("ignore_label", 7)])
+@pytest.mark.parametrize(("field", "value"), [("value_range", (0.0, 9.0)), ("modalities", 2)])
 def test_data_that_was_packed_otherwise_is_not_scored_on(packed, tmp_path, field, value):
     folder, _ = train(recipe(packed.folder, steps=1), tmp_path / "runs")
     shutil.copytree(packed.folder, tmp_path / "data")
