@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 
@@ -16,6 +19,9 @@ from support.miniatures import gray, write
 
 import penstock as ps
 from penstock.cli import main
+from penstock.cli.app import build
+from penstock.cli.overview import COMMANDS, name_of
+from penstock.config.options import settings_of
 from penstock.progress import Printable
 
 
@@ -182,3 +188,46 @@ def test_a_shell_completes_commands_and_options(tmp_path, monkeypatch, capsys):
     assert {"--sliding-window", "--draw-duplicates", "compare", "prune"} <= {
         *re.split(r"[\s'\"|)]+", script.read_text())
     }
+
+
+@pytest.mark.parametrize("command", [name_of(place) for place in COMMANDS])
+def test_the_help_of_a_command_ends_with_two_examples_that_it_understands(command, capsys):
+    _, out, _ = call(command, "--help", capsys=capsys)
+    examples = [shlex.split(line.partition(" > ")[0])[1:] for line in out.partition("Examples:\n")[2].splitlines()]
+    assert len(examples) == 2
+    for words in examples:
+        called, bound, *_ = build().parse_args(words, print_error=False, exit_on_error=False)
+        assert called.__name__.removesuffix("_command") == words[0]
+        assert bound.arguments or len(words) == 1
+        settings_of(bound.arguments.get("settings", ()))
+
+
+def test_help_says_no_default_where_nothing_is_the_default(capsys):
+    _, out, _ = call("evaluate", "--help", capsys=capsys)
+    text = " ".join(out.replace("│", "").split())
+    assert re.findall(r"\[default: ([^]]*)\]", text) == ["auto", "6", "1.0", "0"]
+
+
+def test_json_holds_what_python_gives(raw, packed, shaken_run, tmp_path, capsys):
+    """Progress and notes go to standard error, so that a program may read the rest."""
+
+    def found(*words, code=0):
+        got, out, _ = call(*words, "--json", capsys=capsys)
+        assert got == code
+        return json.loads(out)
+
+    shutil.copytree(raw, tmp_path / "raw")
+    (tmp_path / "raw/masks/val/scene-00000.png").write_bytes(b"no image")
+    inspection, seen = ps.inspect(tmp_path / "raw"), found("inspect", tmp_path / "raw", code=1)
+    assert (seen["layout"], seen["classes"]) == (inspection.layout.name, [*inspection.labels.classes])
+    assert [each["message"] for each in seen["problems"]] == [each.message for each in inspection.problems]
+    assert {name: split["images"] for name, split in seen["splits"].items()} == {"train": 21, "val": 7}
+    skipped = found("inspect", tmp_path / "raw", "--skip-bad")
+    assert [skipped["splits"][name]["images"] for name in ("train", "val")] == [21, 6]
+    assert found("verify", packed.folder) == {"sound": 28, "faults": [], "holes": 0}
+    assert [row["value"] for row in found("doctor", packed.folder)] == [row.value for row in ps.advise(packed.folder)]
+    assert [*found("models")["architectures"]] == [*ps.list_models().architectures]
+    (evaluated,) = found("evaluate", shaken_run, "--images", 0)
+    (kept,) = (shaken_run / "evaluations").glob(f"val-{evaluated['step']:08d}.json")
+    assert evaluated["run"] == str(shaken_run)
+    assert {**evaluated, **json.loads(kept.read_text())} == evaluated

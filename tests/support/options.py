@@ -82,6 +82,7 @@ OPTIONS: dict[str, dict[str, Effect | Elsewhere]] = {
     "inspect": {
         **_BOTH,
         "draw_duplicates": Elsewhere("cli/test_inspect.py"),
+        "json": Effect("--json", '"layout": "images and masks"', "$masks"),
     },
     "pack": {
         "output": Effect("-o out", FILE + "out/dataset.json", "$masks"),
@@ -103,6 +104,7 @@ OPTIONS: dict[str, dict[str, Effect | Elsewhere]] = {
     "verify": {
         "split": Effect("--split val", "7 records are sound", "$data"),
         "threads": Effect("--threads 3", "3 threads", "$data"),
+        "json": Effect("--json", '"faults": []', "$data"),
         "trust": TRUST._replace(base="$data"),
     },
     "unpack": {
@@ -170,6 +172,7 @@ OPTIONS: dict[str, dict[str, Effect | Elsewhere]] = {
         "find_lr": _FOUND,
         "find_time": _FOUND,
         "find_batch": _FOUND,
+        "json": Effect("--json", '"reason": "', "$data"),
     },
     "recipe": {
         "task": Effect("--task detection"),
@@ -187,13 +190,17 @@ OPTIONS: dict[str, dict[str, Effect | Elsewhere]] = {
     "compare": {"json": _LISTED},
     "note": {"tag": _LISTED, "untag": _LISTED},
     "prune": {"match": _LISTED, "yes": _LISTED},
-    "models": {"count": Effect("--count 3", "add --count", "resnet18")},
+    "models": {
+        "count": Effect("--count 3", "add --count", "resnet18"),
+        "json": Effect("--json", '"parameters": ', "resnet18 -n 1"),
+    },
     "evaluate": {
         "split": Effect("--split train", "train, with", "run --images 0"),
         "checkpoint": Effect("--checkpoint step-00000002", "weights of step 2", "run --images 0"),
         "device": Effect("--device cuda:77", "cuda:77", "run --images 0"),
         "data": Effect("--data $root/none", "none", "run --images 0"),
         "on": Effect("--on $root/none", "none", "run --images 0"),
+        "json": Effect("--json", '"mean_iou": ', "run --images 0"),
         "images": Effect("--images 1", FILE + "run/figures/predictions-val-00000001.png", "run"),
         "sliding_window": Effect("--sliding-window 64", "", "run --images 0"),
         "overlap": Effect("--overlap 0.75", "", "run --images 0 --sliding-window 64"),

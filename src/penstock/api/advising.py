@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from penstock.assembly import Advice
+    from penstock.models.catalogue import Models
     from penstock.tasks import Task
 
 
@@ -105,8 +106,8 @@ def advise(
 
 
 @suggested
-def list_models(pattern: str = "", *, count: int = 20) -> list[str]:
-    """Architectures, or backbones with published weights, as lines: parameters, image size and licence.
+def list_models(pattern: str = "", *, count: int = 20) -> Models:
+    """Architectures, or backbones with published weights: parameters, image size and licence; `lines()` is a table.
 
     Nothing is downloaded.
 
@@ -120,7 +121,7 @@ def list_models(pattern: str = "", *, count: int = 20) -> list[str]:
     check_numbers(count=(count, 1, math.inf))
     from penstock.models import catalogue  # noqa: PLC0415 - with PyTorch
 
-    return catalogue.lines(pattern, count) if pattern else catalogue.overview()
+    return catalogue.find(pattern, count)
 
 
 def prepare_process() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 import penstock as ps
-from penstock.cli.options import Crop, ModelName, TaskName, crop_setting
+from penstock.cli.options import Crop, Json, ModelName, TaskName, as_json, crop_setting
 from penstock.progress import Progress
 
 
@@ -18,14 +18,15 @@ def doctor(
         tuple[str, ...], Parameter(name="--set", help="Setting of the training: KEY=VALUE. May be repeated.")
     ] = (),
     find_lr: Annotated[
-        bool, Parameter(negative="", help="Train for up to 100 steps with a rising learning rate, and suggest one.")
+        bool, Parameter(help="Train for up to 100 steps with a rising learning rate, and suggest one.")
     ] = False,
     find_time: Annotated[
-        bool, Parameter(negative="", help="Train for four steps, and say how long the whole training would take.")
+        bool, Parameter(help="Train for four steps, and say how long the whole training would take.")
     ] = False,
     find_batch: Annotated[
-        bool, Parameter(negative="", help="Find the largest batch that fits into the memory of the GPU.")
+        bool, Parameter(help="Find the largest batch that fits into the memory of the GPU.")
     ] = False,
+    json: Json = False,
 ) -> None:  # fmt: skip
     """Print what `penstock train` would choose for a dataset, and why.
 
@@ -37,6 +38,9 @@ def doctor(
             dataset, find_lr=find_lr, find_time=find_time, find_batch=find_batch, progress=progress, model=model,
             task=task, settings=[*crop_setting(crop), *settings],
         )  # fmt: skip
+    if json:
+        print(as_json([row._asdict() for row in rows]))
+        return
     about, value = max(len(row.about) for row in rows), max(len(row.value) for row in rows)
     for row in rows:
         print(f"{row.about:<{about}}  {row.value:<{value}}  {row.reason}")

@@ -10,13 +10,13 @@ import re
 import sys
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
-from typing import Final, NoReturn, TextIO, cast
+from typing import Any, Final, NoReturn, TextIO, cast
 
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from penstock import __version__
 from penstock.cli import STDIN, exit_code
-from penstock.cli.overview import COMMANDS, HELP, name_of
+from penstock.cli.overview import COMMANDS, HELP, examples, name_of
 from penstock.errors import PenstockError, is_out_of_memory, reason_of
 from penstock.progress import Printable, drop_output
 
@@ -38,13 +38,20 @@ def build() -> App:
         version=__version__,
         version_flags=("--version", "-V"),
         suppress_keyboard_interrupt=False,
-        default_parameter=Parameter(negative_iterable=()),  # no --empty-... for everything that is a list
+        default_parameter=Parameter(negative=(), negative_iterable=(), show_default=_default),
         help_format="plaintext",  # markdown would take <label> for a tag
     )
     for place, text in COMMANDS.items():
-        app.command(f"penstock.cli.{place}", name=name_of(place), help=text)
+        app.command(f"penstock.cli.{place}", name=name_of(place), help=text, help_epilogue=examples(name_of(place)))
     app.register_install_completion_command(add_to_startup=False)
     return app
+
+
+def _default(value: Any) -> str | None:
+    """A default as help shows it; None where there is nothing to be seen."""
+    if value is None or value is False or value in ("", ()):
+        return None
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def main(arguments: list[str] | None = None) -> None:

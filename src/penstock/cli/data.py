@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 import penstock as ps
-from penstock.cli.options import Crop, Trust, crop_setting
+from penstock.cli.options import Crop, Json, Trust, as_json, crop_setting
 from penstock.cli.raw_options import Natural, Some
 from penstock.progress import Progress, counted
 
@@ -19,7 +19,7 @@ def show(
     dataset: Packed, /, *, split: Annotated[str, Parameter(help="Split to draw. By default the first one.")] = "",
     count: Annotated[int, Parameter(name=["--count", "-n"], validator=Some, help="Number of images.")] = 12,
     augmented: Annotated[
-        bool, Parameter(help="Draw the augmented samples that the network is fed.", negative="")
+        bool, Parameter(help="Draw the augmented samples that the network is fed.")
     ] = False,
     recipe: Annotated[
         Path | None, Parameter(help="Recipe whose augmentation is drawn, for example recipe.toml of a run.")
@@ -46,7 +46,7 @@ def verify(
     threads: Annotated[
         int, Parameter(validator=Natural, help="Number of threads; 0: one per core, at least four.")
     ] = 0,
-    trust: Trust = False,
+    json: Json = False, trust: Trust = False,
 ) -> int:  # fmt: skip
     """Read every record of a packed dataset: checksums, images, labels.
 
@@ -55,6 +55,9 @@ def verify(
     data = ps.open(dataset, trust=trust)
     with Progress("verify", "records") as progress:
         verdict = data.verify(split, threads=threads, progress=progress)
+    if json:
+        print(as_json(verdict))
+        return 1 if verdict.faults else 0
     for fault in verdict.faults:
         print(fault)
     holes = f", {counted(verdict.holes, 'offset')} without a record" if verdict.holes else ""

@@ -97,7 +97,7 @@ def note(
 def prune(
     folder: Annotated[Path, Parameter(help="Parent folder of the run folders.")] = Path("runs"), /, *,
     match: Match = "",
-    yes: Annotated[bool, Parameter(negative=(), help="Remove them without a question.")] = False,
+    yes: Annotated[bool, Parameter(help="Remove them without a question.")] = False,
 ) -> None:  # fmt: skip
     """Remove all checkpoints but the best of runs, after a question.
 

@@ -30,13 +30,12 @@ def export(
     ],
     size: Size = None,
     dynamic: Annotated[
-        bool, Parameter(help="Let height and width of images for masks be any multiples of 32.", negative="")
+        bool, Parameter(help="Let height and width of images for masks be any multiples of 32.")
     ] = False,
     any_size: Annotated[
         bool,
         Parameter(
             help="For masks and classes: take one whole image of any size. Padding or resizing is inside. ONNX only.",
-            negative="",
         ),
     ] = False,
     checkpoint: Checkpoint = "", scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0, trust: Trust = False,

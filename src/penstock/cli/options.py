@@ -12,9 +12,9 @@ TASKS: Final = "segmentation, matting, classification, detection, instances, vol
 """The built-in tasks, as help texts list them."""
 Trust = Annotated[
     bool,
-    Parameter(negative=(), help="Execute custom code that is stored in the run or dataset even if it is not yours."),
+    Parameter(help="Execute custom code that is stored in the run or dataset even if it is not yours."),
 ]
-Json = Annotated[bool, Parameter(negative=(), help="Print JSON, for other programs.")]
+Json = Annotated[bool, Parameter(help="Print JSON, for other programs.")]
 Crop = Annotated[tuple[int, int] | None, Parameter(help="Height and width of the training crop, in pixels.")]
 ModelName = Annotated[
     str,

@@ -41,6 +41,58 @@ _GROUPS: Final = {
     },
 }
 
+_EXAMPLES: Final = """
+demo
+demo -o work/demo
+scenes -o scenes --train 400
+scenes -o small --size 64 96 --seed 1
+new mushrooms
+new work/mushrooms
+download cifar10 -o cifar10
+download cifar100 -o cifar100 --url http://HOST/FILE.tar.gz
+inspect photos
+inspect photos --task detection --boxes xywh
+pack photos -o data --validation 0.1
+pack photos -o data --classes sky,road,car --skip-bad
+show data -n 24 -o sheet.png
+show data --augmented --crop 256 256 --set augment.flip=0.5
+verify data
+verify data --split val
+publish data kafka://localhost:9092/photos
+publish data kafka://localhost:9092/photos --retention 72
+unpack data -o coco --layout coco
+unpack data -o photos
+pull kafka://localhost:9092/photos -o data
+pull kafka://localhost:9092/photos -o data --until 2026-11-30T12:00
+train data --model unet:resnet50 --crop 256 256 --steps 2000
+train --resume runs/0001-unet
+doctor data
+doctor data --model unet:resnet50 --find-time
+recipe > recipe.toml
+recipe recipe.toml --set optimizer.lr=0.01
+replay runs/0001-unet --step 1234
+replay runs/0001-unet --step 1 -o step.png
+report runs/0001-unet
+report runs/0001-unet runs/0002-fpn -o comparison.html
+runs
+runs --match unet --sort best
+compare runs/0001-unet runs/0002-fpn
+compare runs/0001-unet runs/0002-fpn --json
+note runs/0001-unet "the one of the talk"
+note runs/0001-unet --tag keep
+prune
+prune --match unet --yes
+models
+models 'convnext*' -n 50
+evaluate runs/0001-unet --split test
+evaluate runs/0001-unet runs/0002-fpn --on today:val
+predict runs/0001-unet photos -o predictions
+predict runs/0001-unet photos -o masks --sliding-window 512
+export runs/0001-unet -o model.onnx
+export runs/0001-unet -o model.onnx --dynamic
+"""
+"""Two for each command, in the order of the commands."""
+
 COMMANDS: Final = {place: text for group in _GROUPS.values() for place, text in group.items()}
 """What every command does, by the module and the function that it is."""
 
@@ -48,6 +100,12 @@ COMMANDS: Final = {place: text for group in _GROUPS.values() for place, text in 
 def name_of(place: str) -> str:
     """How a command is called on the command line."""
     return place.partition(":")[2].removesuffix("_command")
+
+
+def examples(name: str) -> str:
+    """Lines that show how a command is used."""
+    lines = [f"  penstock {line}" for line in _EXAMPLES.split("\n") if line.split(" ")[0] == name]
+    return "\n".join(["Examples:", *lines])
 
 
 def overview() -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 import penstock as ps
+from penstock.cli.options import Json, as_json
 from penstock.cli.raw_options import NOTHING_GIVEN, RawArguments, Some
 from penstock.progress import Progress, counted
 
@@ -23,6 +26,7 @@ def inspect(
     draw_duplicates: Annotated[
         Path | None, Parameter(help="PNG file to draw images outside train in that look nearly like training images.")
     ] = None,
+    json: Json = False,
 ) -> int:
     """Report the contents and the problems of a folder of raw images.
 
@@ -31,16 +35,18 @@ def inspect(
     if "://" in folder or folder.startswith("kafka:"):
         data = ps.open(folder)
         raw.refuse_for_topic(*(["--draw-duplicates"] if draw_duplicates else []))
-        print(data.describe())
+        print(as_json(data.opened.description) if json else data.describe())
         return 0
-    found = _parted(_inspect(Path(folder), raw, draw_duplicates), raw)
-    print(found.describe())
+    with redirect_stdout(sys.stderr) if json else nullcontext():
+        found = _parted(_inspect(Path(folder), raw, draw_duplicates), raw)
+    print(as_json(found.as_json()) if json else found.describe())
     if draw_duplicates:
         drawn, pairs = found.draw_duplicates(draw_duplicates)
         nothing = "no image outside train looks nearly like a training image: nothing is drawn"
-        print(f"drawn {draw_duplicates} ({drawn} of {counted(pairs, 'pair')})" if pairs else nothing)
+        stream = sys.stderr if json else sys.stdout
+        print(f"drawn {draw_duplicates} ({drawn} of {counted(pairs, 'pair')})" if pairs else nothing, file=stream)
     if raw.skip_bad and not found.items:
-        print("nothing is left to pack")
+        print("nothing is left to pack", file=sys.stderr if json else sys.stdout)
         return 1
     return 1 if found.fatal else 0
 

@@ -40,7 +40,7 @@ def predict(
         Literal["auto", "distinct", "voc", "cityscapes", "ade20k"],
         Parameter(help="Colours of the classes. 'auto': those of the data's own legend, or distinct ones."),
     ] = "auto",
-    color: Annotated[bool, Parameter(negative=(), help="Write NAME-color.png too: the mask in colour.")] = False,
+    color: Annotated[bool, Parameter(help="Write NAME-color.png too: the mask in colour.")] = False,
     score: Score = None, trust: Trust = False,
 ) -> int:  # fmt: skip
     """Predict masks, alpha mattes, classes or boxes for images of any size, or labels for NIfTI volumes.

@@ -38,7 +38,7 @@ class RawArguments:
     images: Annotated[str, Parameter(help="Folder of images, where it is not found by itself; with --masks.")] = ""
     masks: Annotated[str, Parameter(help="Folder of masks, where it is not found by itself; with --images.")] = ""
     palette: Annotated[
-        bool, Parameter(negative="", help="Masks are palette PNGs, and the indices of their pixels are the class ids.")
+        bool, Parameter(help="Masks are palette PNGs, and the indices of their pixels are the class ids.")
     ] = False
     rater: Annotated[
         str, Parameter(help="Whose masks are taken, where several raters have drawn them: a name, or 'majority'.")
@@ -76,15 +76,15 @@ class RawArguments:
     ] = None
     clip_boxes: Annotated[
         bool,
-        Parameter(negative="", help="Cut boxes that reach outside their image at its edges. By default a problem."),
+        Parameter(help="Cut boxes that reach outside their image at its edges. By default a problem."),
     ] = False
     trust_image_size: Annotated[
         bool,
-        Parameter(negative="", help="Take images of another size than their annotations state. By default a problem."),
+        Parameter(help="Take images of another size than their annotations state. By default a problem."),
     ] = False
-    evaluate_only: Annotated[
-        bool, Parameter(negative="", help="The data is only for evaluation and needs no training images.")
-    ] = False
+    evaluate_only: Annotated[bool, Parameter(help="The data is only for evaluation and needs no training images.")] = (
+        False
+    )
     limit: Annotated[
         int,
         Parameter(
@@ -115,7 +115,6 @@ class RawArguments:
     seekable: Annotated[
         bool,
         Parameter(
-            negative="",
             help="Write JPEG images anew with restart markers, so that training decodes the crops of large images "
             "alone.",
         ),
@@ -136,7 +135,7 @@ class RawArguments:
             help="Fraction of train to set aside as val.",
         ),
     ] = 0.0
-    skip_bad: Annotated[bool, Parameter(help="Leave out images with problems, and list them.", negative="")] = False
+    skip_bad: Annotated[bool, Parameter(help="Leave out images with problems, and list them.")] = False
     threads: Annotated[int, Parameter(validator=Natural, help="Number of threads; 0: one per core, at least four.")] = 0
 
     def given(self) -> dict[str, Any]:

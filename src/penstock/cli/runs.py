@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter, validators
 
 import penstock as ps
-from penstock.cli.options import Trust
+from penstock.cli.options import Json, Trust, as_json
 from penstock.progress import Progress
 
 _LARGEST = 8  # times the image's size
@@ -27,14 +27,11 @@ Scales = Annotated[
     tuple[float, ...],
     Parameter(
         consume_multiple=True,
-        negative=(),
         validator=_check_scales,
         help="Test-time augmentation: scales of the image to average over.",
     ),
 ]
-Flip = Annotated[
-    bool, Parameter(negative=(), help="Test-time augmentation: average over the horizontally flipped image too.")
-]
+Flip = Annotated[bool, Parameter(help="Test-time augmentation: average over the horizontally flipped image too.")]
 Shift = Annotated[
     int,
     Parameter(
@@ -67,7 +64,7 @@ def evaluate(
     ] = "",
     checkpoint: Checkpoint = "", device: Device = "auto", data: Where = "",
     on: Annotated[
-        str, Parameter(help="Another dataset to score the runs on, of the same classes: DATA or DATA:SPLIT.")
+        str, Parameter(help="Another dataset to score the runs on: DATA or DATA:SPLIT. Classes are matched by name.")
     ] = "",
     images: Annotated[
         int, Parameter(validator=Count, help="Number of predictions, and of the worst ones, to draw into the figures.")
@@ -75,9 +72,9 @@ def evaluate(
     sliding_window: Side = None, overlap: Overlap = None,
     scales: Scales = (1.0,), flip: Flip = False, shift: Shift = 0,
     segments: Annotated[
-        bool, Parameter(negative=(), help="Also compute boundary IoU, panoptic quality and parsing covering of masks.")
+        bool, Parameter(help="Also compute boundary IoU, panoptic quality and parsing covering of masks.")
     ] = False,
-    trust: Trust = False,
+    json: Json = False, trust: Trust = False,
 ) -> None:  # fmt: skip
     """Score the model of a run, or of several, on a split, class by class; under torchrun by all ranks together.
 
@@ -86,6 +83,7 @@ def evaluate(
     for run in runs:
         ps.check(ps.Run(run))
     ps.prepare_process()
+    evaluations = []
     for run in runs:
         with Progress("evaluate", "images") as progress:
             found = ps.Run(run).evaluate(
@@ -93,8 +91,12 @@ def evaluate(
                 overlap=overlap, scales=scales, flip=flip, shift=shift, segments=segments, images=images,
                 progress=progress, trust=trust,
             )  # fmt: skip
-        if found.cost:  # else another rank prints
+        if found.cost and json:  # else another rank prints
+            evaluations.append({"run": run, **found.as_json(), "report": ps.Run(run).report()})
+        elif found.cost:
             _print(run if len(runs) > 1 else None, ps.Run(run), found)
+    if evaluations:
+        print(as_json(evaluations))
 
 
 def _print(name: Path | None, run: ps.Run, found: ps.Evaluation) -> None:
@@ -102,6 +104,8 @@ def _print(name: Path | None, run: ps.Run, found: ps.Evaluation) -> None:
         print(f"{name}:")
     lost = "" if found.loss is None else f": loss {found.loss:.4f}"
     print(f"{found.split}, with the weights of step {found.step:,}{lost}")
+    for note in found.notes:
+        print(f"note: classes {note}")
     print(found.table)
     print(f"model: {found.cost}")
     for path in found.figures:

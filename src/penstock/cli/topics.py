@@ -29,9 +29,9 @@ Until = Annotated[
 def publish(
     dataset: Annotated[str, Parameter(help="A packed dataset.")], topic: Target, /, *,
     split: Annotated[
-        list[str] | None, Parameter(help="Split to publish. By default all. May be repeated.", negative="")
+        list[str] | None, Parameter(help="Split to publish. By default all. May be repeated.")
     ] = None,
-    create: Annotated[bool, Parameter(help="Create the topics if they do not exist.", negative="")] = False,
+    create: Annotated[bool, Parameter(help="Create the topics if they do not exist.")] = False,
     partitions: Annotated[
         int | None, Parameter(validator=Some, help="Partitions of a new topic. By default one per shard.")
     ] = None,
@@ -67,7 +67,7 @@ def pull(
     topic: Origin, /, *,
     output: Annotated[Path, Parameter(name=["--output", "-o"], help="Folder to fill.")],
     split: Annotated[
-        list[str] | None, Parameter(help="Split to pull. By default train. May be repeated.", negative="")
+        list[str] | None, Parameter(help="Split to pull. By default train. May be repeated.")
     ] = None,
     start: Start = "", until: Until = "",
     shard_size: Annotated[int, Parameter(validator=Some, help="Approximate size of a shard in MiB.")] = 64,

@@ -35,7 +35,8 @@ Until = Annotated[str, Parameter(help="End of a topic: a time, or offsets. By de
 Strict = Annotated[
     bool,
     Parameter(
-        help="Refuse --init if weights other than those of the last layer do not fit; --no-strict loads those that fit."
+        negative="--no-strict",
+        help="Refuse --init if weights other than those of the last layer do not fit; --no-strict loads those that do.",
     ),
 ]
 Start = Annotated[
@@ -51,7 +52,6 @@ Following = Annotated[
     bool,
     Parameter(
         name="--follow",
-        negative=(),
         help="Follow a topic: train on its records, then on new ones as they arrive, until Ctrl-C or --steps.",
     ),
 ]
@@ -68,13 +68,12 @@ Overfit = Annotated[
 ]
 FastDevRun = Annotated[
     bool,
-    Parameter(negative=(), help="Try everything once: 2 steps, an evaluation and a checkpoint, on at most 32 records."),
+    Parameter(help="Try everything once: 2 steps, an evaluation and a checkpoint, on at most 32 records."),
 ]
 GoOn = Annotated[
     bool,
     Parameter(
         name="--continue",
-        negative=(),
         help="Go on with the newest run of this --name, or start it: the same command for every start of a scheduler. "
         "To go on alone, the dataset may be left out.",
     ),
@@ -93,7 +92,6 @@ Retries = Annotated[
 AcceptChanges = Annotated[
     bool,
     Parameter(
-        negative=(),
         help="Go on with a run although data, code or a decoder gives other samples than those it has learnt from.",
     ),
 ]

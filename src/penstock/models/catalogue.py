@@ -68,12 +68,51 @@ def describe(name: str) -> Backbone:
     return Backbone(name, parameters, (height, width), config.license or "", config.hf_hub_id or "")
 
 
-def lines(pattern: str, count: int) -> list[str]:
-    """The architectures and backbones that a pattern fits, for people.
+@dataclass(frozen=True)
+class Models:
+    """Architectures and backbones whose names fit a pattern.
+
+    Attributes:
+        pattern: what was asked for; "" lists the architectures alone.
+        architectures: what each is, and the tasks that it learns, by name.
+        backbones: the first of those with published weights.
+        more: how many other backbones fit.
+    """
+
+    pattern: str
+    architectures: dict[str, tuple[str, list[str]]]
+    backbones: tuple[Backbone, ...] = ()
+    more: int = 0
+
+    def lines(self) -> list[str]:
+        """A table for people."""
+        if not self.pattern:
+            return overview()
+        found = [
+            f"{name}  {about}, for {' and '.join(tasks)}: --model {name}:BACKBONE"
+            for name, (about, tasks) in self.architectures.items()
+        ]
+        return [*found, *(self._table() if self.backbones else [])]
+
+    def _table(self) -> Iterator[str]:
+        width = max(len(found.name) for found in self.backbones)
+        yield f"{'backbone':<{width}}  parameters  image size  licence of the weights"
+        for found in self.backbones:
+            size = f"{found.size[0]} x {found.size[1]}"
+            millions = f"{found.parameters / 1e6:,.1f} M"
+            yield f"{found.name:<{width}}  {millions:>10}  {size:>10}  {found.licence or _UNSTATED}"
+        if self.more:
+            yield f"and {self.more:,} more: add --count {self.more + len(self.backbones)}, or give a longer name"
+
+
+def find(pattern: str, count: int) -> Models:
+    """The architectures and backbones that a pattern fits.
 
     Raises:
         RecipeError: nothing is called so.
     """
+    if not pattern:
+        return Models("", architectures("*"))
     networks, names = architectures(pattern), backbones(pattern)
     if not names and not networks:
         raise RecipeError(
@@ -82,22 +121,7 @@ def lines(pattern: str, count: int) -> list[str]:
             message=f"The name {pattern!r} is in that of no architecture, and of no backbone of timm with published "
             "weights.",
         )
-    found = [
-        f"{name}  {about}, for {' and '.join(tasks)}: --model {name}:BACKBONE"
-        for name, (about, tasks) in networks.items()
-    ]
-    return [*found, *(_table(names, count) if names else [])]
-
-
-def _table(names: list[str], count: int) -> Iterator[str]:
-    width = max(len(name) for name in names[:count])
-    yield f"{'backbone':<{width}}  parameters  image size  licence of the weights"
-    for found in map(describe, names[:count]):
-        size = f"{found.size[0]} x {found.size[1]}"
-        millions = f"{found.parameters / 1e6:,.1f} M"
-        yield f"{found.name:<{width}}  {millions:>10}  {size:>10}  {found.licence or _UNSTATED}"
-    if len(names) > count:
-        yield f"and {len(names) - count:,} more: add --count {len(names)}, or give a longer name"
+    return Models(pattern, networks, tuple(map(describe, names[:count])), max(0, len(names) - count))
 
 
 def overview() -> list[str]:
