@@ -29,6 +29,8 @@ _NAMED: Final = re.compile(r"([^;,\t]+)[;,\t]\s*(\d{1,9})")
 _MAX_JSON: Final = 1 << 20  # bytes of a file of class names
 _MAX_DIGITS: Final = 18  # of an id
 _IGNORED: Final = 255  # an id that means no class
+NAMELESS: Final = "class0"
+"""Class 0 of a list whose ids begin with 1."""
 _NO_CLASS: Final = "__ignore__"  # LabelMe's first line, of the id -1
 
 
@@ -68,7 +70,7 @@ def _numbered(lines: Sequence[str], where: str) -> tuple[str, ...]:
         names = names or ({int(each[2]): each[1] for each in last if each} if all(last) else {})
         in_order = sorted(names) == [*range(len(names))] or ([*names] == sorted(names) and min(names, default=2) < 2)  # noqa: PLR2004
         if rows and len(names) == len(rows) and in_order:
-            names.setdefault(0, "class0")
+            names.setdefault(0, NAMELESS)
             _check_gaps(sorted(names), where)
             return check_names([listing.composed(names[number].strip()) for number in sorted(names)], where)
     return ()

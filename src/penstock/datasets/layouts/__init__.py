@@ -38,10 +38,13 @@ lookup.py          images by what tables call them
 matching.py        which masks belong to which image, by the names of both
 one_hot.py         tables with a column of 0 and 1 for each class, as ISIC's and Kaggle's are
 roles.py           which folders hold images and which their masks, by the files in them
+rivals.py          labels in two versions, and images in two formats
 run_lengths.py     masks as run lengths in a table, as Kaggle's competitions have them
 several.py         several masks for each image
 sides.py           class folders that are perhaps two sides of the same images
 split_lists.py     lists of images beside the data that divide it
+split_problems.py  what can be wrong with such lists
+stated_pairs.py    lists and tables that pair images with other masks than those of their names
 table_boxes.py     the boxes of tables
 typed.py           the door for what annotation tools write
 unread.py          tables that lie beside the data and name its images, but are not read

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from penstock.datasets.layouts import folders, numbered
+from penstock.datasets.layouts import folders, label_lists, numbered
 from penstock.datasets.layouts.catalogue import layouts
 from penstock.errors import DatasetError
+from penstock.kinds.items import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,14 +48,26 @@ def chosen(folder: Path, task: str) -> Layout | None:
         return None
     taken = _best(pairs)
     best = {kind: _best([(name, each) for name, each in pairs if each.kind.name == kind]) for kind in _kinds(pairs)}
-    others = (
+    others = tuple(
         replace(each, option=f"--task {each.kind.name}")
         if each is best[each.kind.name] and each.kind.name != taken.kind.name
         else each
         for _, each in pairs
         if each is not taken
     )
-    return replace(taken, others=tuple(others))
+    masks = next((each for each in others if each.kind.reads_masks and each.labelled >= taken.labelled), None)
+    if masks and taken.name == label_lists.NAME and not task:
+        taken = replace(taken, problems=(*taken.problems, _two_readings(folder, taken, masks)))
+    return replace(taken, others=others)
+
+
+def _two_readings(folder: Path, lists: Layout, masks: Layout) -> Problem:
+    """A list beside masks may say anything of an image: where it is from, or how good it is."""
+    message = (
+        f"{lists.reasons[0].partition(' ')[0]}: expected one kind of labels, found words of a list and masks of the "
+        f"same images ({masks.name}). Choose with --task {lists.kind.name} or --task {masks.kind.name}."
+    )
+    return Problem("two kinds of labels", str(folder), message, whole=True)
 
 
 def _kinds(pairs: list[tuple[str, Layout]]) -> set[str]:

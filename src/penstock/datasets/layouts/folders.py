@@ -39,6 +39,7 @@ DOUBTS: Final = frozenset(
         "data sets as classes",
         "splits as classes",
         "splits in classes",
+        "folders of classes",
         "one folder as a class",
         "folder of no class",
     }
@@ -262,23 +263,29 @@ def _inner_classes(folder: Path, folders: Sequence[Path]) -> Iterator[Problem]:
     """The folders in the folders may be the classes: where they are the same in most of them, or hold all images."""
     same = _repeated(folders)
     outer = folders if same else [path for path in folders if not any(map(listing.is_image, listing.plain(path, "*")))]
-    inner = same or sorted(
-        {path.parent.name for each in outer for path in listing.files(each) if listing.is_image(path)}
-    )
+    held = [{path.parent.name for path in listing.files(each) if listing.is_image(path)} for each in outer]
+    inner = same or sorted(set().union(*held))
+    again = same or [name for name in inner if sum(name in each for each in held) > 1]
     if len(outer) < _PAIR or len(inner) < _PAIR:
         return
     names = _first([named(path, folder) for path in outer])
     what = "folders of the same names" if same else "folders"
     splits = [path.name for path in outer if listing.role_of(path.name)[1]]
-    above = "(?P<split>train|val|test)[^/]*/(.+/)?" if len(splits) > 1 else ""
+    above = "(?i:(?P<split>train|val|test))[^/]*/(.+/)?" if len(splits) > 1 else ""
     message = (
         f"{names}: they are taken for classes, but hold {what}: {_first(inner)}. If those are the classes, "
-        f"use --pattern '{above}(?P<label>[^/]+)/[^/]+$'."
+        f"use --pattern '{above}(?P<label>[^/]+)/[^/]+$'. If not, confirm the classes with --layout folders."
     )
     lone = sorted({*inner} & {path.name for path in outer})
     if lone:
         message += f" Move {lone[0]}/{lone[0]} away before: its images lie in no folder of a class."
-    yield Problem("folders of classes", named(outer[0], folder), message, fatal=bool(above), whole=True)
+    yield Problem(
+        "folders of classes",
+        named(outer[0], folder),
+        message,
+        fatal=bool(above) or len(inner) <= min(len(outer), 2 * len(again)),
+        whole=True,
+    )
 
 
 def _first(names: Sequence[str]) -> str:

@@ -21,6 +21,7 @@ _BY_NAMES: Final = {
     "image and mask folders": "masks",
     "images and masks in one folder": "named-masks",
     "CSV": "csv",
+    "lists of labels": "csv",
 }
 """Layouts that may come about beside annotations of another format, and what --layout calls them."""
 _CUSTOM: Final = "describe the layout in a file of your own with --layout FILE.py:NAME (docs/layouts.md)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, str]
 
+NAME: Final = "lists of labels"
+SUFFIXES: Final = (".txt", ".lst")
 FILE: Final = "file"
 LABEL: Final = "label"
 _LOOKED_AT: Final = 20  # lines
 _MOSTLY: Final = 0.5  # of them name an image
 _PAIR: Final = 2
+_OF_SPLITS: Final = re.compile(r"partition|split|fold", re.IGNORECASE)
 
 
 def find(folder: Path, places: Iterable[Path]) -> dict[Path, dict[int, Row]]:
@@ -29,9 +33,8 @@ def find(folder: Path, places: Iterable[Path]) -> dict[Path, dict[int, Row]]:
     names of classes: those of the folder's file of classes, counted from 0 or from 1, or else those of the folders
     that hold the images, where each holds the images of one number.
     """
-    paths = [
-        path for place in places for path in listing.plain(place, "*.txt", "*.lst") if "partition" not in path.stem
-    ]
+    lists = (path for place in places for path in listing.plain(place, *(f"*{suffix}" for suffix in SUFFIXES)))
+    paths = [path for path in lists if not _OF_SPLITS.search(path.stem)]
     images = Images(folder)
     found = {path: rows for path in paths if (rows := _rows(path, images))}
     names = _names(folder, [row for rows in found.values() for row in rows.values()], images)

@@ -15,8 +15,10 @@ from penstock.datasets.layouts import (
     foreign,
     groups,
     masks,
+    rivals,
     several,
     split_lists,
+    stated_pairs,
     table,
     table_boxes,
     unread,
@@ -153,7 +155,9 @@ def _gathered(folder: Path, found: Layout, how: LayoutOptions) -> Layout:
     """The layout with the splits of lists, the masks of one rater, and images that belong together."""
     found = split_lists.divide(folder, _composed(folder, _of_rater(found, how.rater)))
     left = unread.problems(folder, found, confirmed=bool(how.layout or how.pattern or how.masks))
-    found = replace(found, problems=(*found.problems, *left))
+    found = replace(
+        found, problems=(*found.problems, *left, *stated_pairs.problems(folder, found), *rivals.problems(folder, found))
+    )
     return groups.by_pattern(folder, found, how.group) if how.group else groups.by_folder(found)
 
 

@@ -20,9 +20,11 @@ from penstock.datasets.layouts.annotated import BACKGROUND
 from penstock.datasets.layouts.columns import image_column
 from penstock.datasets.layouts.csv_files import readable
 from penstock.datasets.layouts.lookup import Images
+from penstock.datasets.layouts.table_boxes import size_in
 from penstock.errors import DatasetError, ImageError
 from penstock.images import codecs, probe
 from penstock.images.formats import stored
+from penstock.kinds.boxes import other_size
 from penstock.kinds.items import FilePart, Instance, Item, Labels, Problem, named
 from penstock.progress import counted
 
@@ -63,6 +65,7 @@ class _Table(NamedTuple):
         classes: in order.
         by_column: whether pixels are counted column by column.
         about: how the order of pixels is known, in words.
+        wrong: problems of images of another size than their rows state.
     """
 
     path: Path
@@ -71,6 +74,7 @@ class _Table(NamedTuple):
     classes: tuple[str, ...]
     by_column: bool
     about: str
+    wrong: list[Problem]
 
 
 def recognise(folder: Path) -> Layout | None:
@@ -112,7 +116,7 @@ def _layout(
     folder: Path, table: _Table, task: str, name: str, items: Sequence[Item], classes: tuple[str, ...]
 ) -> Layout:
     where = named(table.path, folder)
-    problems = [_missing(where, image) for image in table.missing]
+    problems = [*table.wrong, *(_missing(where, image) for image in table.missing)]
     beside = {image.parent for image in table.images}
     left = (path for path in _images(folder) if path not in table.images)
     problems += [_unnamed(path, folder, where, fatal=path.parent in beside) for path in left]
@@ -162,7 +166,19 @@ def _rows(path: Path, images: Images, rows: Mapping[int, Row], others: Sequence[
     classes = sorted({each.label for runs in found.values() for each in runs}, key=_by_number)
     by_column, about = _order(found)
     missing = [name for name, place in places.items() if place is None]
-    return _Table(path, found, missing, tuple(classes), by_column, about)
+    stated = {
+        place: size for line, (name, _) in pairs.items() if (place := places[name]) and any(size := size_in(rows[line]))
+    }
+    wrong = [problem for place, size in stated.items() for problem in _of_other_size(place, size, images.folder)]
+    return _Table(path, found, missing, tuple(classes), by_column, about, wrong)
+
+
+def _of_other_size(image: Path, stated: tuple[int, int], folder: Path) -> list[Problem]:
+    try:
+        size = _size(image)
+    except (ImageError, OSError):  # which is named where it is decoded
+        return []
+    return other_size(named(image, folder), stated, size) if size != stated else []
 
 
 def _image_and_label(row: Row, called: str, label: str, others: Sequence[str]) -> tuple[str, str]:

@@ -6,11 +6,12 @@ import re
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from penstock.errors import DatasetError
+from penstock.errors import DatasetError, PenstockError
 from penstock.images import codecs
 from penstock.images.formats import mask_numbers
 from penstock.kinds.items import FilePart, Instance, Item, Labels, Problem
@@ -35,6 +36,7 @@ _RATER: Final = re.compile(
     r"rater|reader|expert|observer|annotator|doctor|radiologist|grader|\d(st|nd|rd|th)", re.IGNORECASE
 )
 _SIGNS: Final = " _-./"
+_ALIKE: Final = 0.5  # overlap of masks that several people drew of one thing
 _NUMBERED: Final = re.compile(r"(.*?\D)\d+")
 RATERS: Final = "several raters"
 MAJORITY: Final = "majority"
@@ -61,14 +63,15 @@ def read(layout: Layout, rows: Sequence[Row]) -> Layout:
     if classes := _classes_of_objects(counts):
         return _objects(layout, rows, classes)
     usual = sorted(end for end, count in counts.items() if count >= _MOSTLY * len(masked))
+    agree = len(usual) == len(counts) and _agree(masked, usual)
+    if 1 < len(usual) <= _MAX and (agree or any(map(_RATER.search, usual))):
+        return _by_rater(layout, rows, usual)
     numbered = all(_NO_NAME.fullmatch(end.strip(_SIGNS)) for end in usual)
     absent = len(usual) < len(counts)
     if absent and _are_names(counts):
         usual, numbered, absent = sorted(counts), False, False
     if numbered or absent or not 1 < len(usual) <= _MAX:
         return _objects(layout, rows)
-    if any(map(_RATER.search, usual)):
-        return _by_rater(layout, rows, usual)
     return _by_class(layout, rows, usual)
 
 
@@ -163,6 +166,25 @@ def _is_overlapping(row: Row) -> bool:
         return bool((np.sum(masks, axis=0) > 1).any())
     except (DatasetError, ValueError, OSError):
         return False  # which is named where the masks are read
+
+
+def _agree(rows: Sequence[Row], usual: Sequence[str]) -> bool:
+    """Whether the masks of two endings cover nearly the same pixels in most of the first images."""
+    sampled = [dict(zip(row.ends, row.masks, strict=True)) for row in rows[:_SAMPLED]]
+    return any(
+        2 * sum(_overlap(masks.get(one), masks.get(other)) > _ALIKE for masks in sampled) > len(sampled)
+        for one, other in combinations(usual, 2)
+    )
+
+
+def _overlap(one: Path | None, other: Path | None) -> float:
+    """The intersection of two masks over their union; 0 where they cannot be compared."""
+    try:
+        masks = [_binary(path) for path in (one, other) if path]
+        union = np.logical_or(*masks).sum() if len(masks) == _BINARY else 0
+        return float(np.logical_and(*masks).sum() / union) if union else 0.0
+    except (PenstockError, ValueError, OSError):
+        return 0.0  # which is named where the masks are read
 
 
 def _by_rater(layout: Layout, rows: Sequence[Row], ends: Sequence[str]) -> Layout:

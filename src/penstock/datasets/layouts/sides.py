@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from itertools import pairwise
 from statistics import mean
@@ -26,9 +27,11 @@ if TYPE_CHECKING:
     _Folder = tuple[Path, dict[str, Path]]
 
 KIND: Final = "two sides as classes"
+_PAIR: Final = 2
 _FOLDERS: Final = 8  # more are classes
 _SAMPLED: Final = 12
 _WITH_ALPHA: Final = 4
+_LABELS: Final = re.compile(r"truth|annot|(?<![a-z])gt(?![a-z])", re.IGNORECASE)
 _MAX: Final = 0.9  # of the images have a partner
 _MIN: Final = 4  # pairs that show whether both are of one scene
 _PLAIN: Final = (False, False)
@@ -51,9 +54,12 @@ def problems(folder: Path, classes: Sequence[Path]) -> list[Problem]:
     """Problems of folders whose images match those of the first one by name, or look like its masks."""
     if not 1 < len(classes) <= _FOLDERS:
         return []
-    first, *rest = ((path, _images(path)) for path in classes)
+    with_images = [(path, images) for path in classes if (images := _images(path))]
+    if len(with_images) < _PAIR:
+        return []
+    first, *rest = with_images
     found = [_problem(folder, *sides, _RELATED) for each in rest if (sides := _sides(first, each))]
-    if not found and len(rest) == 1 and (sides := _masks(first, rest[0])):
+    if not found and len(rest) == 1 and (sides := _masks(first, rest[0]) or _called(first[0], rest[0][0])):
         return [_problem(folder, *sides, _MASKS)]
     return found
 
@@ -94,6 +100,12 @@ def _masks(one: _Folder, other: _Folder) -> tuple[Path, Path] | None:
     if look_like_masks(looks[1], looks[0]):
         return first, second
     return (second, first) if look_like_masks(looks[0], looks[1]) else None
+
+
+def _called(one: Path, other: Path) -> tuple[Path, Path] | None:
+    """The folder of images and the one whose name says that it holds their labels."""
+    first, second = (_LABELS.search(path.name) for path in (one, other))
+    return None if bool(first) == bool(second) else (other, one) if first else (one, other)
 
 
 def _show_the_same(looks: Sequence[tuple[_Look, _Look]]) -> bool:

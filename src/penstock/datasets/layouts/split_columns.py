@@ -59,9 +59,10 @@ def _meant(column: str, cells: set[str]) -> dict[str, str]:
 
 
 def read_partition(path: Path) -> tuple[dict[int, Row], list[str]]:
-    """The rows of a text file of lines `IMAGE NUMBER`, as CelebA's list_eval_partition.txt has them, as of a table."""
+    """The rows of a text file of lines `IMAGE NUMBER`, as of CelebA's list_eval_partition.txt, or `IMAGE SPLIT`."""
+    column = _PARTITION if _PARTITION in path.stem.lower() else SPLIT
     lines = (line.split() for line in listing.text_of(path).splitlines())
     rows: dict[int, Row] = {
-        n: {"image": words[0], _PARTITION: words[1]} for n, words in enumerate(lines, 1) if len(words) == _SEVERAL
+        n: {"image": words[0], column: words[1]} for n, words in enumerate(lines, 1) if len(words) == _SEVERAL
     }
-    return rows, ["image", _PARTITION]
+    return rows, ["image", column]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from penstock.datasets import listing
+from penstock.datasets.layouts import split_problems
 from penstock.datasets.layouts.csv_files import read_rows
 from penstock.datasets.layouts.lookup import plain
 from penstock.datasets.layouts.split_columns import SPLIT, read_partition, with_splits
@@ -30,15 +31,16 @@ _FOLDERS: Final = (
     "", "imagesets", "splits", "split", "lists", "list", "data", "sets", "meta", "segmentation", "main", "layout"
 )  # fmt: skip
 _TABLES: Final = frozenset({".csv", ".tsv"})
-_ENDS: Final = frozenset({".txt", ".lst", ".csv", ".tsv", ".list"})
+_ENDS: Final = frozenset({".txt", ".lst", ".csv", ".tsv", ".list", ".json"})
 _DEEPEST: Final = 3  # folders
 _LARGEST: Final = 64 << 20  # bytes
 _SEVERAL: Final = 2  # splits
 _BEGINS: Final = re.compile(r"(train|test|val)(?=[A-Z]?[-_ ]?\d)")  # train_1, testA_2: the images of GlaS
 _TREES: Final = frozenset({".json", ".yaml", ".yml"})
+_AFTER: Final = re.compile(r"(?<=[a-z])(set|list|names|files|ids)\d*$", re.IGNORECASE)  # trainset.txt, testlist01.txt
+_IMAGE: Final = ("image", "filename", "file_name", "filepath", "file_path", "file", "path", "img")
 _ONE_FILE: Final = ("*split*.json", "*split*.y*ml", "*dataset*.json", "*datalist*.json")
 _SIDES: Final = {"1": "train", "0": "test"}
-_SHOWN: Final = 4  # lists in a sentence
 _MOSTLY: Final = 0.5  # of the lines of a list name an image
 
 
@@ -49,7 +51,7 @@ def divide(folder: Path, found: Layout) -> Layout:
         DatasetError: a list is no text in UTF-8.
     """
     if {item.split for item in found.items} != {"train"} or any(item.slices for item in found.items):
-        return found
+        return replace(found, problems=(*found.problems, *_contradictions(folder, found)))
     if divided := _by_folders(folder, found):
         return divided
     names, inside = _names(folder, found.items), _folders(folder, found.items)
@@ -63,17 +65,42 @@ def divide(folder: Path, found: Layout) -> Layout:
         lists |= {path: lines for path in others if (lines := _lines(path, names, inside))}
     parts = {split: (path, lists[path]) for split, path in _chosen([*lists]).items()}
     if len({*map(_split_of, lists)}) >= _SEVERAL > len(parts):
-        notes.append(_rivals(folder, [*lists]))
+        notes.append(split_problems.rivals(folder, [*lists]))
     if len(parts) < _SEVERAL:
         parts = _numbered(folder)
     if len(parts) < _SEVERAL:
         parts = _of_one_file(folder, names) or _with_the_rest(paths, names)
     if len(parts) < _SEVERAL:
-        notes += [_folds(folder, path, tree) for path, tree in _several_folds(folder)]
-        plainly = (path for path in paths if path.suffix.lower() not in _TABLES)
-        notes += [_unread(folder, path) for path in plainly if path not in near and path not in lists]
+        notes += [split_problems.folds(folder, path, len(tree)) for path, tree in _several_folds(folder)]
+        notes += [
+            split_problems.of_numbers(folder, path)
+            for path in listing.plain(folder, "*split*.txt")
+            if _lines(path, names)
+        ]
+        plainly = (path for path in paths if path.suffix.lower() not in _TABLES | _TREES)
+        notes += [
+            split_problems.unread(folder, path, _split_of(path))
+            for path in plainly
+            if path not in near and path not in lists
+        ]
         return replace(found, problems=(*found.problems, *notes))
     return _divided(folder, replace(found, problems=(*found.problems, *notes)), parts, names)
+
+
+def _contradictions(folder: Path, found: Layout) -> Iterator[Problem]:
+    """The problem of a list that says other splits than folders do."""
+    names, read = _names(folder, found.items), " ".join(found.reasons)
+    among = (path for path in _paths(folder) if _is_among_lists(path.relative_to(folder)))
+    paths = [path for path in among if path.name not in read]
+    lists = {path: lines for path in paths if "trainval" not in path.stem.lower() and (lines := _lines(path, names))}
+    parts = {split: (path, lists[path]) for split, path in _chosen([*lists]).items()}
+    for split, (path, lines) in (parts or _of_one_file(folder, names)).items():
+        for line, word in lines:
+            number = _find(word, names)
+            item = found.items[number] if number is not None and number >= 0 else None
+            if item and item.split != split:
+                yield split_problems.contradiction(folder, path, line, split, item.image, item.split)
+                return
 
 
 def _divided(
@@ -86,7 +113,7 @@ def _divided(
         problems += _assign(folder, path, split, lines, names, assigned, found.items)
     items = tuple(replace(each, split=assigned[n]) for n, each in enumerate(found.items) if n in assigned)
     left = [named(each.image, folder) for n, each in enumerate(found.items) if n not in assigned]
-    problems += [_unlisted(name) for name in left]
+    problems += [split_problems.unlisted(name) for name in left]
     files = dict.fromkeys(named(path, folder) for path, _ in parts.values())
     about = f"the splits are those of {', '.join(files)}"
     return replace(found, items=items, problems=(*found.problems, *problems), reasons=(*found.reasons, about))
@@ -163,7 +190,7 @@ def _numbered(folder: Path) -> dict[str, tuple[Path, list[tuple[int, str]]]]:
 
 def _of_one_file(folder: Path, names: Mapping[str, int]) -> dict[str, tuple[Path, list[tuple[int, str]]]]:
     """The lines by split of a table with a column of images and one of splits, or of a JSON file of lists by split."""
-    for path in listing.plain(folder, "*.csv", "*.tsv", "*partition*.txt", *_ONE_FILE):
+    for path in listing.plain(folder, "*.csv", "*.tsv", "*partition*.txt", "*split*.txt", *_ONE_FILE):
         lines = [*(_in_tree(path) if path.suffix in _TREES else _in_table(path, names))]
         known = sum(_find(word, names) is not None for _, _, word in lines)
         if known > _MOSTLY * len(lines):
@@ -176,15 +203,17 @@ def _of_one_file(folder: Path, names: Mapping[str, int]) -> dict[str, tuple[Path
 
 def _in_tree(path: Path) -> Iterator[tuple[str, int, str]]:
     """The entries of a file of lists by split, as MONAI's data lists are too: each a name, or a table that has one."""
-    tree = _tree(path)
+    tree = tree_of(path)
     tree = tree[0] if isinstance(tree, list) and len(tree) == 1 else tree  # nnU-Net's list of a single fold
-    if isinstance(tree, dict):
-        lists = {listing.split_of(str(key)): value for key, value in tree.items() if isinstance(value, list)}
-        words = [(split, word) for split, value in lists.items() if split for word in value]
-        yield from ((split, number, _name_in(word)) for number, (split, word) in enumerate(words, 1))
+    lists = {key: value for key, value in tree.items() if isinstance(value, list)} if isinstance(tree, dict) else {}
+    by_key = [(split, word) for key, value in lists.items() if (split := listing.split_of(str(key))) for word in value]
+    rows = tree if isinstance(tree, list) else [word for value in lists.values() for word in value]
+    by_row = [(listing.split_of(str(row.get("split", ""))), row) for row in rows if isinstance(row, dict)]
+    words = by_key or [(split, row) for split, row in by_row if split]
+    yield from ((split, number, _name_in(word)) for number, (split, word) in enumerate(words, 1))
 
 
-def _tree(path: Path) -> Any:
+def tree_of(path: Path) -> Any:
     """What a file of JSON or YAML holds; None where it is damaged, or too large for a list of images."""
     with contextlib.suppress(OSError, ValueError, RecursionError, yaml.YAMLError):
         if path.stat().st_size <= _LARGEST:
@@ -194,7 +223,7 @@ def _tree(path: Path) -> Any:
 
 
 def _name_in(entry: object) -> str:
-    image = entry.get("image", "") if isinstance(entry, dict) else entry
+    image = next((entry[key] for key in _IMAGE if key in entry), "") if isinstance(entry, dict) else entry
     name = image[0] if isinstance(image, list) and image else image
     return str(name) if isinstance(name, str | int) else ""  # what aliases of YAML nest may be written out to gigabytes
 
@@ -203,6 +232,16 @@ def _in_table(path: Path, names: Mapping[str, int]) -> Iterator[tuple[str, int, 
     try:
         rows, header = read_partition(path) if path.suffix == ".txt" else read_rows(path)
     except DatasetError:
+        return
+    if any(_find(cell, names) is not None for cell in header):  # which is the first row
+        rows = {1: {name.lower(): name for name in header}, **rows}
+    if len({split for name in header if (split := listing.split_of(name))}) >= _SEVERAL:
+        by_column = [
+            (listing.split_of(name), number, row.get(name.lower(), ""))
+            for name in header
+            for number, row in rows.items()
+        ]
+        yield from (line for line in by_column if line[0] and line[2])
         return
     rows, column = with_splits(rows, header, "")
     cells = {name: [row.get(name.lower(), "") for row in rows.values()] for name in header if name != column}
@@ -223,7 +262,7 @@ def _with_the_rest(paths: Sequence[Path], names: Mapping[str, int]) -> dict[str,
 
 
 def _split_of(path: Path) -> str:
-    return listing.role_of(path.stem.removesuffix("set"))[1]  # trainset.txt
+    return listing.role_of(_AFTER.sub("", path.stem))[1]
 
 
 def _names(folder: Path, items: Sequence[Item]) -> Mapping[str, int]:
@@ -257,10 +296,12 @@ def _lines(
     name one.
     """
     try:
-        text = listing.text_of(path)
+        text = listing.text_of(path) if path.suffix.lower() != ".json" else ""
     except DatasetError:
         return []
-    words = [(number, _first_word(line)) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    tree = tree_of(path) if path.suffix.lower() == ".json" else None
+    said = [*map(_name_in, tree)] if isinstance(tree, list) else [_first_word(line) for line in text.splitlines()]
+    words = [(number, word) for number, word in enumerate(said, 1) if word]
     lines = [
         (number, each)
         for number, word in words
@@ -318,40 +359,13 @@ def _assign(
             yield Problem("image in two lists", name, message)
 
 
-def _rivals(folder: Path, paths: Sequence[Path]) -> Problem:
-    """Several lists of one split, as of folds: which of them divide the images is not known."""
-    shown = ", ".join(named(path, folder) for path in paths[:_SHOWN]) + (", ..." if len(paths) > _SHOWN else "")
-    message = (
-        f"{shown}: expected one list of images for each split, found several. Move those away that are not to divide "
-        "the images."
-    )
-    return Problem("several lists", named(paths[0], folder), message, whole=True)
-
-
 def _several_folds(folder: Path) -> Iterator[tuple[Path, list[Any]]]:
     """Files of several ways to divide the images, as nnU-Net's splits_final.json is."""
     for path in listing.plain(folder, *_ONE_FILE):
-        tree = _tree(path)
+        tree = tree_of(path)
         if (
             isinstance(tree, list)
             and len(tree) > 1
             and all(isinstance(each, dict) and "train" in each for each in tree)
         ):
             yield path, tree
-
-
-def _folds(folder: Path, path: Path, tree: list[Any]) -> Problem:
-    place = named(path, folder)
-    message = f"{place}: it divides the images in {len(tree)} ways, of which none is read. Leave one there to use it."
-    return Problem("list that is not read", place, message, fatal=False, whole=True)
-
-
-def _unread(folder: Path, path: Path) -> Problem:
-    place = named(path, folder)
-    message = f"{place}: it is called as a list of {_split_of(path)}, but hardly a line names an image: it is not read."
-    return Problem("list that is not read", place, message, fatal=False, whole=True)
-
-
-def _unlisted(name: str) -> Problem:
-    message = f"{name}: no list of train, val or test names it. It is left out."
-    return Problem("image in no list", name, message, fatal=False)

@@ -103,6 +103,7 @@ def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) ->
     others = [] if apart else tables[1:]
     kept = tables if apart else tables[:1]
     classes = class_lists.read_classes(folder) or _classes(kept)
+    classes = classes[1:] if classes[:1] == (class_lists.NAMELESS,) else classes
     layouts = [_layout(folder, table, split or "train", classes) for table, split in zip(kept, splits, strict=False)]
     layout = layouts[0] if len(layouts) == 1 else _joined(layouts)
     more = [table_problems.second(folder, other.path, tables[0].path) for other in others] or _unnamed(
@@ -166,7 +167,9 @@ def _with_names(
     first = int(0 not in ids and len(names) in ids)
     if not found or found & set(names) or not all(first <= number < len(names) + first for number in ids):
         return rows, []
-    doubts = [] if first or 0 in ids else [class_names.from_one(place, "row", names)]
+    doubts = (
+        [] if first or 0 in ids or names[0] == class_lists.NAMELESS else [class_names.from_one(place, "row", names)]
+    )
     given = {n: {**row, label: names[int(row[label]) - first]} if row.get(label) else row for n, row in rows.items()}
     return given, doubts
 
@@ -232,7 +235,7 @@ def without_names(folder: Path) -> DatasetError | None:
 def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -> Layout:
     """What one table says of its images, which are of the `usual` split where it has no column of splits."""
     path, rows, columns, called, splits, _ = table
-    file, label, split = (_first(names, columns) for names in (_FILE, _LABEL, _SPLIT))
+    file, label = _first(_FILE, columns), _first(_LABEL, columns)
     edges = table_boxes.columns_of_boxes(columns)
     inside = path.parent != folder and any(map(listing.is_image, listing.files(path.parent)))
     images = Images(path.parent if inside else folder, folder, near=folder_of(folder, usual))
@@ -242,24 +245,13 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
     if read and read.read == "xyxy" and not read.mixed:
         shown = {number: place for number in read.edges if (place := places[lines[number][file]])}
         problems += table_boxes.undecided(folder, path, edges[0], read, shown)
-    known: dict[Path, Path] = {}  # a file by whatever path it was named first
+    objects, wrong = _by_image(folder, table, lines, places, usual)
     problems += [
         table_problems.missing(path.relative_to(folder).as_posix(), name, images.among(name))
         for name, place in places.items()
         if not place
     ]
-    objects: dict[tuple[str, Path], list[int]] = {}
-    for number, row in lines.items():
-        if image := places[row[file]]:
-            if split and not row.get(split):
-                problems.append(
-                    table_problems.without_split(
-                        f"{path.relative_to(folder).as_posix()}, line {number}", splits or split
-                    )
-                )
-                continue
-            part = listing.split_named(row.get(split) or usual, str(path))
-            objects.setdefault((part, known.setdefault(image.resolve(), image)), []).append(number)
+    problems += wrong
     items = []
     of_group = _first(_GROUP, columns)
     for (part, image), own in objects.items():
@@ -275,8 +267,10 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
                 table_boxes.boxless(folder, path, n, image, {key: lines[n][key] for key in edges}) for n in none
             ]
             boxes = [Box(label, *read.edges[n]) for n, label in zip(said, labels, strict=True) if n in read.edges]
-            items.append(Item(part, _stem(name), image, label=tuple(boxes), relative=read.relative, group=group))
+            size = (0, 0) if read.relative else table_boxes.size_in(lines[own[0]], edges)
+            items.append(Item(part, _stem(name), image, tuple(boxes), (), read.relative, group, size))
     problems += table_boxes.mixed(folder, path, edges[0], read) if read and read.mixed else []
+    problems += table_problems.raters(path.relative_to(folder).as_posix(), lines, columns, file) if read else []
     reasons = (
         f"{path.name} with columns {', '.join(called)}"
         + _unread(columns, called, {file, label, *_SPLIT, *edges, of_group, splits.lower()}),
@@ -286,7 +280,27 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
         *(["no column has classes: every box is an object"] if classes == (_OBJECT,) and LABEL not in called else []),
     )
     task = "detection" if read else "classification"
-    return Layout(task, "CSV", reasons, tuple(items), Labels(classes), tuple(problems), boxes=read.read if read else "")
+    name = label_lists.NAME if path.suffix in label_lists.SUFFIXES else "CSV"
+    return Layout(task, name, reasons, tuple(items), Labels(classes), tuple(problems), boxes=read.read if read else "")
+
+
+def _by_image(
+    folder: Path, table: _Table, lines: Mapping[int, Row], places: Mapping[str, Path | None], usual: str
+) -> tuple[dict[tuple[str, Path], list[int]], list[Problem]]:
+    """The lines of each image of a split, and the problems of lines that name no split."""
+    file, split = _first(_FILE, table.columns), _first(_SPLIT, table.columns)
+    known: dict[Path, Path] = {}  # a file by whatever path it was named first
+    objects: dict[tuple[str, Path], list[int]] = {}
+    problems: list[Problem] = []
+    for number, row in lines.items():
+        image = places[row[file]]
+        if image and split and not row.get(split):
+            place = f"{table.path.relative_to(folder).as_posix()}, line {number}"
+            problems.append(table_problems.without_split(place, table.splits or split))
+        elif image:
+            part = listing.split_named(row.get(split) or usual, str(table.path))
+            objects.setdefault((part, known.setdefault(image.resolve(), image)), []).append(number)
+    return objects, problems
 
 
 def _read_as(file: str, label: str, columns: Sequence[str], called: Sequence[str]) -> list[str]:

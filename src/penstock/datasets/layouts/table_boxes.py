@@ -13,7 +13,7 @@ from penstock.kinds.items import Problem, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     Row = Mapping[str, str]
@@ -37,6 +37,7 @@ _GEOMETRY: Final = re.compile(
     r"(.*[_ ])?([xywh]\d?|[xy][_ ]?(min|max|center|start|end|left|right|top|bottom)|left|right|top|bottom|width|height)"
     r"([_ ].*)?"
 )
+_SIDE: Final = re.compile(r"((im(age|g)?|orig(inal)?|frame|photo)[-_ ]?)*(?P<side>height|width|h|w)")
 _FOUR: Final = 4  # numbers of a box
 _ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
 MIXED: Final = "boxes of either kind"
@@ -52,6 +53,15 @@ class Edges(NamedTuple):
     read: Literal["", "xyxy", "xywh"]
     relative: bool
     mixed: int = 0
+
+
+def size_in(row: Row, edges: Sequence[str] = ()) -> tuple[int, int]:
+    """The (height, width) that a row states of its image; 0 where it states none."""
+    sides = {
+        match["side"][0]: cell for name, cell in row.items() if name not in edges and (match := _SIDE.fullmatch(name))
+    }
+    height, width = (sides.get(side, "") for side in "hw")
+    return (int(height), int(width)) if height.isdecimal() and width.isdecimal() else (0, 0)
 
 
 def columns_of_boxes(columns: list[str]) -> tuple[str, ...]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from penstock.kinds.items import Problem
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 
 _SHOWN: Final = 5  # numbers of lines in a sentence
+_RATER: Final = re.compile(r"(rad|reader|rater|annotator|labell?er|grader|doctor|expert|worker)([-_ ]?(id|name))?")
 
 
 def measured(table: Path, folder: Path, names: Sequence[str]) -> Problem:
@@ -62,3 +64,20 @@ def twice(name: str, table: str, lines: list[int]) -> Problem:
     where = ", ".join(map(str, lines[:_SHOWN])) + ", ..." * (len(lines) > _SHOWN)
     message = f"{name}: expected one row in {table}, found lines {where}. Leave one, so that its class is certain."
     return Problem("two labels", name, message)
+
+
+def raters(place: str, rows: Mapping[int, Mapping[str, str]], columns: Sequence[str], file: str) -> list[Problem]:
+    """Boxes that several people have drawn in one image, each perhaps of the same objects."""
+    for column in filter(_RATER.fullmatch, columns):
+        drawn: dict[str, set[str]] = {}
+        for row in rows.values():
+            drawn.setdefault(row[file], set()).add(row.get(column, ""))
+        several = [name for name, people in drawn.items() if len(people - {""}) > 1]
+        if several:
+            message = (
+                f"{place}: expected the boxes of one person for each image, found several in the column {column} for "
+                f"{counted(len(several), 'image')}, such as {several[0]}: an object may have a box of each. Leave the "
+                "rows of one there, or merge them."
+            )
+            return [Problem("boxes of several raters", place, message, whole=True)]
+    return []

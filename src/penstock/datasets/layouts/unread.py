@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
@@ -17,6 +16,7 @@ from penstock.kinds.items import Problem, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from penstock.datasets.layout import Layout
 
@@ -44,13 +44,6 @@ def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Proble
         name = named(table.path, folder)
         if re.search(rf"(^|[\s/]){re.escape(table.path.name)}($|[\s,:])", said):
             continue
-        if others := _other_masks(table, folder, found):
-            message = (
-                f"{name}: expected the pairs of images and masks that are found by their names, found others: "
-                f"{others}. Rename the masks as their images, or remove the table."
-            )
-            yield Problem("table of other pairs", name, message, whole=True)
-            continue
         if doubtful:
             message = (
                 f"{name}: expected a layout that reads it, as its column {table.column} names images, found one folder "
@@ -59,19 +52,6 @@ def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Proble
         else:
             message = f"{name}: its column {table.column} names images, but it is not read. {_columns(table)}."
         yield Problem("table that is not read", name, message, fatal=doubtful, whole=True)
-
-
-def _other_masks(table: _Table, folder: Path, found: Layout) -> str:
-    """The first image of a table that has another mask there than in the layout, in words; "" where none has."""
-    masks = {each.image: each.label for each in found.items if isinstance(each.label, Path)}
-    known = set(masks.values())
-    for row in table.rows.values() if masks else ():
-        own = masks.get(table.images.find(row.get(table.column.lower(), "")) or folder)
-        for cell in row.values():
-            said = table.images.find(cell) if cell else None
-            if own and said in known and said != own:
-                return f"{named(said, folder)} instead of {named(own, folder)}"
-    return ""
 
 
 def refusal(folder: Path) -> DatasetError | None:

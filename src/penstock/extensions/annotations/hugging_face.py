@@ -88,7 +88,9 @@ def _add(found: Annotations, folder: Path, path: Path, number: int, line: dict[s
     tag: Any = next((line[key] for key in _TAG if line.get(key) is not None), [])
     each_tag = tag if isinstance(tag, list) else [tag]
     tags = tuple(filter(None, (annotated.class_name(each, found.classes) for each in each_tag)))
-    found.images.append(AnnotatedImage(annotated.split_of(path, folder), image.stem, image, path, shapes, tags))
+    sides = [line.get(side) for side in ("height", "width")]
+    size = (int(sides[0] or 0), int(sides[1] or 0)) if all(isinstance(side, int) for side in sides) else (0, 0)
+    found.images.append(AnnotatedImage(annotated.split_of(path, folder), image.stem, image, path, shapes, tags, size))
 
 
 def _entries(found: Annotations, objects: dict[str, Any], image: str, where: str) -> list[dict[str, Any]] | None:

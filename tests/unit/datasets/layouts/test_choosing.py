@@ -148,3 +148,16 @@ class TestTablesOfSplits:
         found = inspect(tmp_path)
         assert (found.problems, found.labels.classes) == ((), ("cat", "dog"))
         assert [(i.item.split, i.item.label) for i in found.items] == [("train", 1), ("val", 0)]
+
+
+def test_a_list_of_words_beside_masks_is_a_choice(tmp_path):
+    for number in range(4):
+        write(tmp_path / f"images/{number}.jpg", make_image(seed=number))
+        write(tmp_path / f"masks/{number}.png", gray(np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2))
+    write(tmp_path / "source.txt", "".join(f"{number}.jpg site{number % 2}\n" for number in range(4)))
+    assert words(tmp_path) == [
+        "source.txt: expected one kind of labels, found words of a list and masks of the same images (image and mask "
+        "folders). Choose with --task classification or --task segmentation."
+    ]
+    for task in ("classification", "segmentation"):
+        assert words(tmp_path, LayoutOptions(task=task)) == []

@@ -234,12 +234,12 @@ class TestFoldersAboveClasses:
         ]
 
     @pytest.mark.parametrize("tops", [("2026-03-01", "others"), ("1", "2"), ("12345678", "23456789")])
-    def test_other_names_are_classes_with_a_note(self, tmp_path, tops):
+    def test_other_names_may_be_classes(self, tmp_path, tops):
         self.classes(tmp_path, *tops)
         assert inspect(tmp_path).labels.classes == tops
-        assert notes(tmp_path) == [
+        assert words(tmp_path) == [
             f"{', '.join(tops)}: they are taken for classes, but hold folders of the same names: bad, good. If those are the "
-            "classes, use --pattern '(?P<label>[^/]+)/[^/]+$'."
+            "classes, use --pattern '(?P<label>[^/]+)/[^/]+$'. If not, confirm the classes with --layout folders."
         ]
 
     def test_dates_with_images_of_their_own_are_classes(self, tmp_path):
@@ -258,7 +258,7 @@ class TestFoldersAboveClasses:
         assert inspect(tmp_path).labels.classes == ("cat", "dog")
         assert notes(tmp_path) == [
             "cat, dog: they are taken for classes, but hold folders: boxer, manx, pug, tabby. If those are the classes, "
-            "use --pattern '(?P<label>[^/]+)/[^/]+$'."
+            "use --pattern '(?P<label>[^/]+)/[^/]+$'. If not, confirm the classes with --layout folders."
         ]
 
 
@@ -460,10 +460,10 @@ def test_of_folders_named_for_splits_the_pattern_keeps_the_splits(tmp_path):
     for split in ("seg_train", "seg_test"):
         for seed, name in enumerate(("buildings", "forest")):
             write(tmp_path / split / name / f"{split}.jpg", make_image(seed=seed + 5 * (split == "seg_test")))
-    pattern = "(?P<split>train|val|test)[^/]*/(.+/)?(?P<label>[^/]+)/[^/]+$"
+    pattern = "(?i:(?P<split>train|val|test))[^/]*/(.+/)?(?P<label>[^/]+)/[^/]+$"
     assert words(tmp_path)[0] == (
         "seg_test, seg_train: they are taken for classes, but hold folders of the same names: buildings, forest. If those "
-        f"are the classes, use --pattern '{pattern}'."
+        f"are the classes, use --pattern '{pattern}'. If not, confirm the classes with --layout folders."
     )
     found = inspect(tmp_path, how=LayoutOptions(pattern=pattern))
     assert {split: len(items) for split, items in found.splits.items()} == {"train": 2, "test": 2}
@@ -517,8 +517,8 @@ def test_a_folder_without_classes_beside_one_with_them_is_no_class(tmp_path):
 
     assert said == (
         "asl_test, asl_train: they are taken for classes, but hold folders: A, B, asl_test. If those are the classes, use "
-        "--pattern '(?P<split>train|val|test)[^/]*/(.+/)?(?P<label>[^/]+)/[^/]+$'. Move asl_test/asl_test away before: its "
-        "images lie in no folder of a class."
+        "--pattern '(?i:(?P<split>train|val|test))[^/]*/(.+/)?(?P<label>[^/]+)/[^/]+$'. If not, confirm "
+        "the classes with --layout folders. Move asl_test/asl_test away before: its images lie in no folder of a class."
     )
 
 
@@ -536,4 +536,42 @@ def test_masks_of_pascal_voc_without_their_images_are_no_classes(tmp_path, folde
         "beside it (CVAT exports them with 'Save images'), or confirm it with --layout folders."
         for name in named
     ]
+    assert words(tmp_path, LayoutOptions("folders")) == []
+
+
+@pytest.mark.parametrize("place", ["{}/{}/x{}.jpg", "{}/images/{}/x{}.jpg"])
+def test_folders_that_hold_the_same_folders_are_refused_until_somebody_confirms_them(tmp_path, place):
+    for seed, (outer, inner) in enumerate((a, b) for a in ("p1", "p2", "p3") for b in ("0", "1")):
+        miniatures.write(tmp_path / place.format(outer, inner, seed), miniatures.make_image(seed=seed))
+    same = " of the same names" if "images" not in place else ""
+    pattern = "(?P<label>[^/]+)/[^/]+$"
+    assert words(tmp_path) == [
+        f"p1, p2, p3: they are taken for classes, but hold folders{same}: 0, 1. If those are the classes, use --pattern "
+        f"'{pattern}'. If not, confirm the classes with --layout folders."
+    ]
+    assert inspect(tmp_path, how=LayoutOptions(pattern=pattern)).labels.classes == ("0", "1")
+    assert words(tmp_path, LayoutOptions("folders")) == []
+
+
+def test_the_pattern_for_folders_of_splits_fits_in_any_case(tmp_path):
+    for seed, (outer, inner) in enumerate((a, b) for a in ("Final_Training", "Final_Test") for b in ("00", "01")):
+        miniatures.write(tmp_path / f"{outer}/Images/{inner}/x{seed}.jpg", miniatures.make_image(seed=seed))
+    (message,) = [each for each in words(tmp_path) if "--pattern" in each]
+    pattern = message.partition("--pattern '")[2].partition("'")[0]
+    found = inspect(tmp_path, how=LayoutOptions(pattern=pattern))
+    assert (found.fatal, found.labels.classes, {name: len(each) for name, each in found.splits.items()}) == (
+        [], ("00", "01"), {"test": 2, "train": 2},
+    )  # fmt: skip
+
+
+def test_a_folder_of_ground_truth_is_no_class(tmp_path):
+    """KITTI's road: an image may have a mask of the road and one of its lane."""
+    for number in range(3):
+        miniatures.write(tmp_path / f"training/image_2/um_{number}.png", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"training/calib/um_{number}.txt", "P0: 1 2 3\n")
+        for kind in ("road", "lane"):
+            miniatures.write(
+                tmp_path / f"training/gt_image_2/um_{kind}_{number}.png", miniatures.make_image(seed=number + 9)
+            )
+    assert [each.partition(": ")[0] for each in words(tmp_path)] == ["training/gt_image_2"]
     assert words(tmp_path, LayoutOptions("folders")) == []

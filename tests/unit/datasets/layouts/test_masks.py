@@ -113,22 +113,6 @@ def test_one_mask_is_not_that_of_two_images(tmp_path):
     ]
 
 
-def test_a_table_of_other_pairs_is_a_problem(tmp_path):
-    for number in range(4):
-        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
-        ids = np.full((24, 32), number % 2, np.uint8)
-        ids[:3] = 1 - number % 2
-        miniatures.write(tmp_path / f"masks/{number}.png", miniatures.gray(ids))
-    for shift in (0, 1):
-        rows = (f"images/{number}.jpg,masks/{(number + shift) % 4}.png\n" for number in range(4))
-        miniatures.write(tmp_path / "pairs.csv", "image,mask\n" + "".join(rows))
-        expected = (
-            "pairs.csv: expected the pairs of images and masks that are found by their names, found others: masks/1.png "
-            "instead of masks/0.png. Rename the masks as their images, or remove the table."
-        )
-        assert [each.message for each in inspect(tmp_path).fatal] == [expected] * shift
-
-
 @pytest.mark.parametrize(("first", "more"), [(0, 0), (2, 0), (0, 3)])
 def test_numbers_that_begin_otherwise_pair_nothing(tmp_path, first, more):
     for number in range(1, 6 + more):

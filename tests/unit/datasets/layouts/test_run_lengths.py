@@ -126,3 +126,15 @@ def test_images_without_a_row_and_rows_without_an_image_are_named(raw):
         "without runs. If it has no labels, leave it out with --skip-bad.",
         "test_images/8.jpg: no row of train.csv names it: it is left out.",
     ]
+
+
+def test_images_of_another_size_than_their_rows_state_are_refused(tmp_path):
+    for number in DISCS:
+        write(tmp_path / f"{number}.jpg", make_image(SIZE, seed=number))
+    sides = lambda n: (48, 64) if n == 1 else SIZE  # noqa: E731
+    lines = (f"{n},{sides(n)[0]},{sides(n)[1]},{runs(discs[0][1], 'F') if discs else ''}" for n, discs in DISCS.items())
+    write(tmp_path / "train.csv", "id,height,width,annotation\n" + "\n".join(lines) + "\n")
+    assert words(tmp_path) == [
+        "1.jpg: expected an image of 48 x 64 (height x width), which its annotations were made for, found 24 x 32, as viewers "
+        "show it (EXIF orientation counts). The annotations are of an image 2 times as large. Use that image."
+    ]

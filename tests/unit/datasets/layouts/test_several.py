@@ -10,6 +10,7 @@ from support.layouts import words
 
 from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.images import decode_mask
+from penstock.kinds import Labels
 from penstock.kinds.fields import decode_detection, decode_segmentation
 
 TOP, LEFT, CORNER = np.zeros((3, 24, 32), bool)
@@ -177,3 +178,16 @@ def test_a_mask_of_an_object_has_the_size_of_its_image(tmp_path):
             miniatures.write(tmp_path / f"masks/{number}_{name}.png", miniatures.gray(np.roll(top, 8 * int(name), 0)))
     miniatures.write(tmp_path / "masks/0_2.png", miniatures.gray(top[:12, :16]))
     assert words(tmp_path)[0].startswith(f"{tmp_path}/masks/0_2.png: expected a mask of 24 x 32")
+
+
+@pytest.mark.parametrize("pattern", ["masks/{1}/{0}.png", "masks/{0}_{1}.png"])
+@pytest.mark.parametrize("names", [("anna", "bert"), ("gt", "pred"), ("v1", "v2"), ("A", "B")])
+def test_masks_that_cover_nearly_the_same_are_those_of_raters(tmp_path, pattern, names):
+    fill(tmp_path, {names[0]: TOP, names[1]: TOP & ~CORNER & ~LEFT}, pattern)
+    assert words(tmp_path, LayoutOptions(), labels=Labels(mapping={255: 1})) == [
+        f"0: expected one mask, found those of 2 raters: {names[0]}, {names[1]}. Choose one with --rater {names[0]}, or the "
+        "most frequent value of each pixel with --rater majority."
+    ]
+    found = inspect(tmp_path, Labels(mapping={255: 1}), how=LayoutOptions(rater=names[1]))
+    assert found.fatal == []
+    assert all(dict(each.pixels)[1] == (TOP & ~CORNER & ~LEFT).sum() for each in found.items)

@@ -314,3 +314,71 @@ def test_names_that_aliases_nest_are_not_written_out(tmp_path):
     (tmp_path / "splits.yaml").write_text("\n".join([*lines, "val: [*a59]"]))
 
     assert splits_of(tmp_path) == {"train": ["0", "1", "2", "3", "4", "5"]}
+
+
+NUMBERS = {"train": "0145", "val": "23"}
+
+
+@pytest.mark.parametrize("layout", [masks, classes])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train.json", {split: json.dumps([f"{n}.jpg" for n in numbers]) for split, numbers in NUMBERS.items()}),
+        ("trainlist01.txt", {split: "".join(f"{n}.jpg\n" for n in numbers) for split, numbers in NUMBERS.items()}),
+        ("train_ids.txt", {split: "".join(f"{n}\n" for n in numbers) for split, numbers in NUMBERS.items()}),
+    ],
+)
+def test_lists_in_other_forms_are_read(tmp_path, layout, name, text):
+    layout(tmp_path)
+    for split in NUMBERS:
+        miniatures.write(tmp_path / name.replace("train", split), text[split])
+    assert splits_of(tmp_path) == {split: [*numbers] for split, numbers in NUMBERS.items()}
+
+
+ROWS = [(n, split) for split, numbers in NUMBERS.items() for n in numbers]
+
+
+@pytest.mark.parametrize("layout", [masks, classes])
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("split.txt", "".join(f"{n}.jpg {split}\n" for n, split in ROWS)),
+        ("partition.csv", "".join(f"{n}.jpg,{split}\n" for n, split in ROWS)),
+        ("splits.csv", "train,val\n0.jpg,2.jpg\n1.jpg,3.jpg\n4.jpg,\n5.jpg,\n"),
+        ("dataset.json", json.dumps({"images": [{"filename": f"{n}.jpg", "split": split} for n, split in ROWS]})),
+        ("splits.json", json.dumps([{"file_name": f"{n}.jpg", "split": split} for n, split in ROWS])),
+    ],
+)
+def test_splits_in_one_file_are_read(tmp_path, layout, name, text):
+    layout(tmp_path)
+    miniatures.write(tmp_path / name, text)
+    assert splits_of(tmp_path) == {split: [*numbers] for split, numbers in NUMBERS.items()}
+
+
+def test_numbers_in_place_of_splits_are_refused(tmp_path):
+    masks(tmp_path)
+    miniatures.write(tmp_path / "split.txt", "".join(f"{n}.jpg {int(split == 'val')}\n" for n, split in ROWS))
+    assert words(tmp_path) == [
+        "split.txt: expected the name of an image and train, val or test in each line, found other words. Write the names "
+        "of the splits, or move the file away."
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("val.txt", "2\n3\n1\n", 3),
+        ("split.csv", "file,split\n" + "".join(f"{n}.jpg,{split if n != '1' else 'val'}\n" for n, split in ROWS), 3),
+    ],
+)
+def test_lists_that_contradict_the_folders_are_refused(tmp_path, name, text, line):
+    for number, split in ROWS:
+        miniatures.write(tmp_path / f"images/{split}/{number}.jpg", miniatures.make_image(seed=int(number)))
+        miniatures.write(tmp_path / f"masks/{split}/{number}.png", miniatures.gray(IDS))
+    assert words(tmp_path) == []
+    miniatures.write(tmp_path / "train.txt", "".join(f"{n}\n" for n in NUMBERS["train"]) if name == "val.txt" else "")
+    miniatures.write(tmp_path / name, text)
+    assert words(tmp_path) == [
+        f"{name}, line {line}: expected the splits that the folders of the images have, found val for images/train/1.jpg, "
+        "which is in train. Move the images, or move the list away."
+    ]

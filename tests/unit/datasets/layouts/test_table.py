@@ -467,7 +467,10 @@ class TestLists:
         )
         found = inspect(tmp_path)
 
-        assert (found.layout.name, [each.item.label for each in found.items]) == ("CSV", [0, 1, 0, 1])
+        assert (found.layout.name, [each.item.label for each in found.items]) == (
+            "lists of labels",
+            [0, 1, 0, 1],
+        )
 
     def test_a_line_without_a_label_is_a_problem(self, tmp_path):
         miniatures.write(tmp_path / "train.txt", "0 x.jpg 1\n1 x.jpg 0\n2 x.jpg 1\n3\n")
@@ -1050,3 +1053,44 @@ def test_json_of_something_else_is_no_table(tmp_path, tree):
 
     assert words(tmp_path) == []
     assert inspect(tmp_path).labels.classes == ("cat", "dog")
+
+
+@pytest.mark.parametrize("names", ["width,height", "image_width,image_height", "img_w,img_h"])
+def test_images_of_another_size_than_their_rows_state_are_refused(tmp_path, names):
+    for number in range(2):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+    rows = f"0.jpg,32,24,cat,2,3,12,20\n1.jpg,{'64,48'},cat,2,3,12,20\n"
+    (tmp_path / "boxes.csv").write_text(f"filename,{names},class,xmin,ymin,xmax,ymax\n{rows}")
+    assert words(tmp_path) == [
+        "1.jpg: expected an image of 48 x 64 (height x width), which its annotations were made for, found 24 x 32, as viewers "
+        "show it (EXIF orientation counts). The annotations are of an image 2 times as large. Use that image."
+    ]
+
+
+def test_width_and_height_of_a_box_are_none_of_the_image(tmp_path):
+    miniatures.write(tmp_path / "0.jpg", miniatures.make_image())
+    (tmp_path / "boxes.csv").write_text("filename,class,x,y,width,height\n0.jpg,cat,2,3,12,20\n")
+    assert words(tmp_path) == []
+
+
+def test_boxes_of_several_raters_are_a_problem(tmp_path):
+    miniatures.write(tmp_path / "0.jpg", miniatures.make_image())
+    rows = [f"0.jpg,cat,R{reader},2,3,12,20\n" for reader in (8, 9)]
+    (tmp_path / "boxes.csv").write_text(f"filename,class,rad_id,xmin,ymin,xmax,ymax\n{''.join(rows)}")
+    assert words(tmp_path) == [
+        "boxes.csv: expected the boxes of one person for each image, found several in the column rad_id for 1 image, such as "
+        "0.jpg: an object may have a box of each. Leave the rows of one there, or merge them."
+    ]
+    (tmp_path / "boxes.csv").write_text(f"filename,class,rad_id,xmin,ymin,xmax,ymax\n{rows[0]}{rows[0]}")
+    assert words(tmp_path) == []
+
+
+def test_names_of_ids_from_1_on_are_those_of_their_ids(tmp_path):
+    """No class is made up for id 0, and no note says that ids are to be subtracted."""
+    for number in range(6):
+        miniatures.write(tmp_path / f"p{number}.jpg", miniatures.make_image(seed=number))
+    (tmp_path / "classes.csv").write_text("id,name\n1,zebra\n2,ant\n3,mole\n")
+    (tmp_path / "labels.csv").write_text("file,label\n" + "".join(f"p{n}.jpg,{n % 3 + 1}\n" for n in range(6)))
+    found = inspect(tmp_path)
+    assert (found.labels.classes, notes(tmp_path)) == (("zebra", "ant", "mole"), [])
+    assert [each.item.label for each in found.items] == [0, 1, 2, 0, 1, 2]
