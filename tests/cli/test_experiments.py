@@ -27,22 +27,33 @@ def test_runs_are_listed(runs, capsys):
     assert call("note", runs / "0003-new", "batch norm was frozen", capsys=capsys) == (0, said, "")
     assert call("runs", capsys=capsys) == (
         0,
-        "run          state     step     best                  model          data       time        note\n"
-        "0001-a       finished  2/2      mean_iou 0.7500 at 2  unet:resnet18  /d/photos  1 min 21 s\n"
-        "0002-longer  killed    1/5,000  mean_iou 0.2500 at 1  unet:resnet18  /d/photos  1 min 21 s\n"
-        "0003-new     stopped   0/2                            unet:resnet18  /d/other   1 min 21 s  batch norm was frozen\n",
+        "run          state     step     best                  task          model          data       time        note\n"
+        "0001-a       finished  2/2      mean_iou 0.7500 at 2  segmentation  unet:resnet18  /d/photos  1 min 21 s\n"
+        "0002-longer  killed    1/5,000  mean_iou 0.2500 at 1  segmentation  unet:resnet18  /d/photos  1 min 21 s\n"
+        "0003-new     stopped   0/2                            segmentation  unet:resnet18  /d/other   1 min 21 s  batch norm was "
+        "frozen\n",
         "",
     )
     call("note", runs / "0003-new", "", capsys=capsys)
     assert "frozen" not in call("runs", capsys=capsys)[1]
 
 
+def test_a_run_is_a_list_of_one_and_may_stand_for_its_folder(runs, capsys):
+    assert [line.split()[0] for line in call("runs", runs / "0001-a", capsys=capsys)[1].splitlines()] == [
+        "run",
+        "0001-a",
+    ]
+    assert len(call("runs", "--match", "segmentation", capsys=capsys)[1].splitlines()) == 4
+    listed = ps.list_runs(runs)
+    assert ps.compare(*listed[:2]) == ps.compare(runs / "0001-a", runs / "0002-longer")
+
+
 def test_runs_have_tags(runs, capsys):
     said = f"{runs / '0003-new'}: no note; tags: augment, paper\n"
     assert call("note", runs / "0003-new", "--tag", "paper", "--tag", "augment", capsys=capsys) == (0, said, "")
     assert call("runs", "--match", "paper", capsys=capsys)[1] == (
-        "run       state    step  model          data      time        tags\n"
-        "0003-new  stopped  0/2   unet:resnet18  /d/other  1 min 21 s  augment, paper\n"
+        "run       state    step  task          model          data      time        tags\n"
+        "0003-new  stopped  0/2   segmentation  unet:resnet18  /d/other  1 min 21 s  augment, paper\n"
     )
     call("note", runs / "0003-new", "good", "--untag", "paper", "--tag", "augment", capsys=capsys)
     assert "augment  good\n" in call("runs", capsys=capsys)[1]
@@ -207,7 +218,7 @@ def test_runs_are_compared(runs, capsys):
     classes = '["a", "' + "c" * 50 + "..."
     assert (code, out) == (
         0,
-        "Scores may not be compared: they have different classes.\n"
+        "Scores may not be compared: their classes or class ids differ.\n"
         "\n"
         "scores of the best checkpoint  0001-a  0004-seed\n"
         "  loss                         1       1\n"

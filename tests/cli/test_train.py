@@ -15,11 +15,13 @@ from support.commands import call
 from support.processes import quiet
 from support.training import recipe
 
+import penstock as ps
 from penstock.assembly import settings_of_file
 from penstock.cli.events import show
+from penstock.cli.training import _conclude
 from penstock.config import apply, dump, load
 from penstock.progress import Progress
-from penstock.session import CheckpointStore, Hook
+from penstock.session import CheckpointStore, Hook, Outcome
 from penstock.settings.optimizer import AdamW
 from penstock.training import resume, train
 
@@ -279,3 +281,16 @@ def test_an_optimizer_beside_a_recipe_begins_with_its_own_defaults(packed, tmp_p
         in out
     )
     assert load(again / "recipe.toml").optimizer == AdamW()
+
+
+def test_after_early_stopping_only_more_patience_goes_on(shaken_run, capsys):
+    reason = "no better score in 2 evaluations (train.patience)"
+    _conclude(ps.Run(shaken_run, Outcome("stopped", reason, 2)))
+    assert capsys.readouterr().out.startswith(f"saved; go on with: penstock train --resume {shaken_run} --patience N\n")
+
+
+def test_a_run_in_place_of_data_is_named(shaken_run, capsys):
+    assert call("train", shaken_run, capsys=capsys)[2] == (
+        f"error: {shaken_run}: expected a packed dataset, with a dataset.json, found a folder without one. It is a run: resume it with "
+        f"penstock train --resume {shaken_run}, or train anew with penstock train {shaken_run / 'recipe.toml'}.\n"
+    )

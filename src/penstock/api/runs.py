@@ -201,7 +201,9 @@ def _scored_on(on: str, split: str) -> tuple[str, str]:
 
 
 @suggested
-def load(run: str | Path | Run, *, checkpoint: str = "", device: str = "auto", trust: bool = False) -> LoadedModel:
+def load(
+    run: str | Path | Run | RunSummary, *, checkpoint: str = "", device: str = "auto", trust: bool = False
+) -> LoadedModel:
     """A run's model; the run folder is all that it needs.
 
     Args:
@@ -232,7 +234,7 @@ def list_runs(root: str | Path = "runs") -> list[RunSummary]:
     return find_runs(Path(root))
 
 
-def compare(*runs: str | Path | Run) -> RunComparison:
+def compare(*runs: str | Path | Run | RunSummary) -> RunComparison:
     """In what runs differ: scores, recipe, data, code and environment, and why scores may not be compared.
 
     Args:
@@ -246,7 +248,7 @@ def compare(*runs: str | Path | Run) -> RunComparison:
 
 @suggested
 def export(
-    run: str | Path | Run,
+    run: str | Path | Run | RunSummary,
     path: str | Path,
     *,
     size: tuple[int, int] | None = None,
@@ -286,12 +288,12 @@ def export(
 
 
 @suggested
-def write_report(*runs: str | Path | Run, output: str | Path = "") -> Path:
+def write_report(*runs: str | Path | Run | RunSummary, output: str | Path = "") -> Path:
     """Write the report of a run, RUN/report.html, or one page that compares several.
 
     Args:
         runs: at least one.
-        output: the file of a comparison; by default comparison.html beside the runs.
+        output: the file of a comparison; by default comparison.html in the current folder.
 
     Raises:
         RunError: one is no run.
@@ -307,15 +309,15 @@ def write_report(*runs: str | Path | Run, output: str | Path = "") -> Path:
         return Run(paths[0]).report()
     from penstock.report import write_comparison  # noqa: PLC0415 - with PyTorch
 
-    return write_comparison(paths, Path(output) if output else paths[0].resolve().parent / "comparison.html")
+    return write_comparison(paths, Path(output or "comparison.html"))
 
 
-def folder_of(run: str | Path | Run) -> Path:
+def folder_of(run: str | Path | Run | RunSummary) -> Path:
     """Where a run is."""
-    return run.path if isinstance(run, Run) else Path(run)
+    return Path(run) if isinstance(run, (str, Path)) else run.path
 
 
-def trusted(run: str | Path | Run, *, trust: bool) -> Path:
+def trusted(run: str | Path | Run | RunSummary, *, trust: bool) -> Path:
     """The folder of a run, whose code may be executed from now on if that was said."""
     path = folder_of(run)
     if trust:

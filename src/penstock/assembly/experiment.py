@@ -303,5 +303,6 @@ def check_data(parts: Experiment, run_data: RunData, where: str) -> None:
             where,
             expected=f"the data that the run was started with (fingerprint {run_data.content[:12]})",
             found=f"another dataset in {parts.dataset.folder} (fingerprint {found[:12]})",
-            remedy="Restore the dataset, or start a new run from its weights with --init RUN",
+            remedy="Restore the dataset, score the run on this one with penstock evaluate RUN --on DATA, or start a "
+            "new run from its weights with --init RUN",
         )

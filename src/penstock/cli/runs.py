@@ -131,7 +131,7 @@ def report(
     runs: Annotated[list[Path], Parameter(help="A run folder, or several to compare.")], /, *,
     output: Annotated[
         Path | None,
-        Parameter(name=("--output", "-o"), help="File of a comparison. By default comparison.html beside the runs."),
+        Parameter(name=("--output", "-o"), help="File of a comparison. By default comparison.html here."),
     ] = None,
 ) -> None:  # fmt: skip
     """Write the report of a run, RUN/report.html, or one page that compares several runs."""

@@ -156,7 +156,8 @@ def _conclude(run: ps.Run) -> int:
     if rank:  # the first one prints
         return ends_with
     if outcome.status in ("interrupted", "stopped"):
-        print(f"{'saved; ' if outcome.step else ''}go on with: penstock train --resume {run.path}")
+        longer = " --patience N" if "train.patience" in outcome.reason else ""
+        print(f"{'saved; ' if outcome.step else ''}go on with: penstock train --resume {run.path}{longer}")
     if run.path.exists() and outcome.signal != signal.SIGTERM:  # who sends that will not wait
         print(f"report {run.report()}")
     if outcome.status == "finished":

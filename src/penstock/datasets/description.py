@@ -262,7 +262,7 @@ class FolderDataset:
                 str(folder),
                 expected=f"a packed dataset, with a {PACKED}",
                 found=_instead_of(folder),
-                remedy="Make one with penstock pack FOLDER -o DIR",
+                remedy=_remedy(folder),
             ) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise DatasetError(
@@ -382,3 +382,12 @@ class FolderDataset:
                     remedy="Restore the shard, or pack the dataset again",
                 )
         return found
+
+
+def _remedy(folder: Path) -> str:
+    """What to do about a folder that holds no dataset."""
+    if (recipe := folder / "recipe.toml").is_file():
+        return (
+            f"It is a run: resume it with penstock train --resume {folder}, or train anew with penstock train {recipe}"
+        )
+    return "Make one with penstock pack FOLDER -o DIR"

@@ -15,7 +15,7 @@ from penstock.records.manifest import RecordChanges
 from penstock.runs.facts import RunFacts
 from penstock.runs.folder import RunFolder
 from penstock.runs.listing import DAMAGED, RunSummary, best_metric_of, summarize
-from penstock.runs.paired import PairedDifference, differences
+from penstock.runs.paired import PairedDifference, Place, differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -167,8 +167,10 @@ def compare(paths: Sequence[Path]) -> RunComparison:
     )
 
 
-def _common(runs: Sequence[Mapping[str, float]]) -> dict[str, Values]:
-    return {name: tuple(run[name] for run in runs) for name in runs[0] if all(name in run for run in runs)}
+def _common(runs: Sequence[Mapping[tuple[str, Place], float]]) -> dict[str, Values]:
+    """The scores that all runs have on the same data, by score and data."""
+    both = [key for key in runs[0] if all(key in run for run in runs)]
+    return {f"{name} on {place}": tuple(run[name, place] for run in runs) for name, place in both}
 
 
 def _summary(path: Path) -> RunSummary:
@@ -222,7 +224,7 @@ def _cautions(runs: Sequence[RunFacts]) -> list[str]:
     listed = all(run.entries for run in runs)
     checks: list[tuple[str, Callable[[RunFacts], Any]]] = [
         ("they learnt different tasks", lambda run: run.data["task"]),
-        ("they have different classes", lambda run: run.data["classes"]),
+        ("their classes or class ids differ", lambda run: run.data["classes"]),
         ("they ignore different labels", lambda run: run.data["ignore label"]),
         ("they were evaluated on different images", lambda run: run.evaluated_entries if listed else run.evaluated),
         ("they used different parts of the data (data.limit)", lambda run: run.recipe.get("data.limit")),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.records import manifest
 from penstock.runs.listing import best_of, read_recipe
-from penstock.runs.paired import place_of, read_images
+from penstock.runs.paired import Place, place_of, read_images
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,8 +52,8 @@ class RunFacts:
     code: Mapping[str, Any]
     environment: Mapping[str, Any]
     scores: Mapping[str, Any]
-    scored: Mapping[str, float]
-    images: Mapping[tuple[str, str], Mapping[str, float]]
+    scored: Mapping[tuple[str, Place], float]
+    images: Mapping[tuple[Place, str], Mapping[str, float]]
 
     @classmethod
     def read(cls, folder: RunFolder) -> RunFacts:
@@ -101,16 +101,16 @@ def _scores(folder: RunFolder) -> dict[str, Any]:
         return {name: best["evaluation"][name] for name in best.get("evaluation", {})}
 
 
-def _scored(folder: RunFolder) -> dict[str, float]:
+def _scored(folder: RunFolder) -> dict[tuple[str, Place], float]:
     """The scores on other data; those of the latest evaluation of each kind."""
-    found: dict[str, float] = {}
+    found: dict[tuple[str, Place], float] = {}
     for path in sorted((folder.path / "evaluations").glob("*-on-*.json"), key=lambda path: path.stat().st_mtime):
         name = f"evaluations/{path.name}"
         with folder.reading(name):
             values = folder.read_json(name, "split", "content", "data")
             place = place_of(values, "")
             scores = {each: value for each, value in values.items() if isinstance(value, float) and each != "loss"}
-            found |= {f"{each} on {place}": value for each, value in scores.items()}
+            found |= {(each, place): value for each, value in scores.items()}
     return found
 
 

@@ -38,7 +38,7 @@ class RunSummary:
         state: finished, stopped, interrupted or failed; "running" while a process on this machine trains it; "killed"
             where it was broken off without a word; "damaged" where files of it cannot be read.
         reason: why it ended so, or what is damaged; "" while it is trained.
-        task: what it learns; "" where the recipe leaves it to the data.
+        task: what it learns.
         model: as the recipe names it.
         data: the dataset or topic.
         step: the last one with a loss.
@@ -108,15 +108,23 @@ def _summary(folder: RunFolder, recipe: Mapping[str, Any]) -> RunSummary:
         seconds = sum(timed)
         int(seconds)  # which is refused where it is infinite or no number
     state, reason, written = _state(folder)
+    task = recipe.get("task") or _task_of_data(folder)
     with folder.reading("recipe.toml"):
         wanted, batch = int(recipe["train.steps"]), int(recipe.get("train.batch", 0))
     if state == "finished" and not (folder.path / "metrics.jsonl").is_file():
         raise folder.damaged("metrics.jsonl", "a line for each step", "no such file")
     return RunSummary(
-        folder.path, state, reason, str(recipe.get("task", "")), str(recipe.get("model.name", "")),
+        folder.path, state, reason, str(task), str(recipe.get("model.name", "")),
         str(recipe.get("data.path", "")), max(steps, default=0), wanted, metric, value, best_step, seconds,
         len(timed) * batch / seconds if seconds > 0 else 0.0, written, read_note(folder), read_tags(folder),
     )  # fmt: skip
+
+
+def _task_of_data(folder: RunFolder) -> str:
+    """The task of the data that a run keeps; "" for runs that do not keep it."""
+    with folder.reading("data.json"):
+        described = folder.read_json("data.json").get("described") if (folder.path / "data.json").is_file() else None
+        return str(described["task"]) if described else ""
 
 
 def find_runs(root: Path) -> list[RunSummary]:
@@ -132,6 +140,8 @@ def find_runs(root: Path) -> list[RunSummary]:
             found="a file" if root.exists() else "no such folder",
             remedy="Name the folder that penstock train --runs wrote to; by default it is runs",
         )
+    if RunFolder.is_run(root):
+        return [summarize(root)]
     found = [path for path in root.iterdir() if RunFolder.is_run(path)]
     return [summarize(path) for path in sorted(found, key=lambda path: (RunFolder.number_of(path), path.name))]
 

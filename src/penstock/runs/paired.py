@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class PairedDifference:
     furthest: tuple[tuple[str, float, float], ...]
 
     def __str__(self) -> str:
-        chance = ", which may be chance" if self.low <= 0 <= self.high else ""
+        chance = ", which may be chance" if self.low <= 0 <= self.high else "; another seed may change it too"
         furthest = ", ".join(f"{name} ({first:.3f} to {second:.3f})" for name, first, second in self.furthest)
         return (
             f"{self.metric} of each of {self.images:,} images of {self.place}, {self.runs[1]} minus {self.runs[0]}: "
@@ -51,7 +51,24 @@ class PairedDifference:
         )
 
 
-def read_images(folder: RunFolder, content: str) -> dict[tuple[str, str], ImageScores]:
+@dataclass(frozen=True)
+class Place:
+    """What an evaluation was done on, and how: equal where two may be compared, wherever the data was.
+
+    Attributes:
+        key: the hash of the data, the split, and the settings of the evaluation.
+        data: where the data was; "data" for that of the run.
+    """
+
+    key: tuple[str, ...]
+    data: str = field(compare=False)
+
+    def __str__(self) -> str:
+        held, *how = self.key
+        return ", ".join([f"{self.data} ({held})", *how])
+
+
+def read_images(folder: RunFolder, content: str) -> dict[tuple[Place, str], ImageScores]:
     """The scores of images by place and metric, of the latest evaluation of each.
 
     Args:
@@ -69,11 +86,11 @@ def read_images(folder: RunFolder, content: str) -> dict[tuple[str, str], ImageS
     return found
 
 
-def place_of(evaluation: Mapping[str, Any], content: str) -> str:
-    """What an evaluation was done on, and how, in words that are equal where two may be compared."""
+def place_of(evaluation: Mapping[str, Any], content: str) -> Place:
+    """What an evaluation was done on, and how."""
     how = [str(each) for each in (evaluation.get("tta"), evaluation.get("window")) if each]
-    held = str(evaluation.get("content", content))[:8]
-    return ", ".join([f"{evaluation.get('data', 'data')} ({held}), {evaluation['split']}", *how])
+    key = (str(evaluation.get("content", content))[:8], str(evaluation["split"]), *how)
+    return Place(key, str(evaluation.get("data", "data")))
 
 
 def _scores(table: str) -> tuple[str, ImageScores]:
@@ -95,14 +112,16 @@ def _scores(table: str) -> tuple[str, ImageScores]:
 
 
 def differences(
-    names: tuple[str, str], first: Mapping[tuple[str, str], ImageScores], second: Mapping[tuple[str, str], ImageScores]
+    names: tuple[str, str],
+    first: Mapping[tuple[Place, str], ImageScores],
+    second: Mapping[tuple[Place, str], ImageScores],
 ) -> Iterator[PairedDifference]:
     """The differences of two runs over images that both were scored on."""
     for place, metric in first:
         other = second.get((place, metric), {})
         pairs = {name: (score, other[name]) for name, score in first[place, metric].items() if name in other}
         if pairs:
-            yield _difference(names, metric, place, pairs)
+            yield _difference(names, metric, str(place), pairs)
 
 
 def _difference(

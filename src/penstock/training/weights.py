@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.assembly import runs
+from penstock.assembly.run_data import read_run_data
 from penstock.models import load_matching
 from penstock.models.pretrained import account_of
 from penstock.models.weights import Loaded
@@ -41,7 +42,18 @@ def initial_model(parts: Experiment, events: Events, kept: Path | None = None) -
     tensors, named, said = _found(Path(parts.recipe.init))
     account = load_matching(model, tensors, named, strict=parts.recipe.strict)
     events.note("\n  ".join([f"init from {said}:", *account.lines()]))
+    learnt, there = _classes_of(Path(parts.recipe.init)), parts.dataset.description.classes
+    if len(learnt) == len(there) and learnt != there:
+        events.note(
+            f"init: the last layer begins with weights of other classes: {', '.join(learnt)}, not {', '.join(there)}"
+        )
     return model
+
+
+def _classes_of(init: Path) -> tuple[str, ...]:
+    """The classes that a run learnt; none for a file, and for runs that do not keep them."""
+    described = None if init.is_file() else read_run_data(RunFolder.open(init)).described
+    return described.classes if described else ()
 
 
 def _with_kept(recipe: Recipe, kept: str) -> Recipe:

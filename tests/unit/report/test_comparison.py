@@ -71,7 +71,7 @@ def test_tables_say_in_what_they_differ(runs, tmp_path):
     assert found["Data"][1] == ["classes", '["a", "b"]', '["a", "b"]', '["a", "<b>"]']
     assert found["Environment"][1] == ["python", "3.11.7", "3.11.7", "3.12.1"]
     assert [row[0] for row in found["Runs"][1:]] == ["0001-a", "0002-b", "0003-c"]
-    assert "<li>Scores may not be compared: they have different classes.</li>" in text
+    assert "<li>Scores may not be compared: their classes or class ids differ.</li>" in text
     assert "All scores may be compared" not in text
     assert "<b>" not in text.replace("</b>", "")
     assert "<h2>Code</h2>\n<p>no difference</p>" in text
@@ -83,9 +83,11 @@ def test_runs_that_may_be_compared_are_said_to_be(runs, tmp_path):
     assert "mean_iou over 2 seeds (0001-a, 0002-b): mean 0.6250, standard deviation 0.1768" in text
 
 
-def test_the_command_writes_it_beside_the_runs_or_where_it_is_told(runs, tmp_path, capsys):
-    beside = tmp_path / "runs/comparison.html"
-    assert call("report", *runs, capsys=capsys) == (0, f"report {beside}\n", "")
+def test_the_command_writes_it_here_or_where_it_is_told(runs, tmp_path, capsys, monkeypatch):
+    """And not among the runs, as `penstock compare runs/*` names all that lies there."""
+    monkeypatch.chdir(tmp_path)
+    beside = tmp_path / "comparison.html"
+    assert call("report", *runs, capsys=capsys) == (0, "report comparison.html\n", "")
     assert call("report", *runs, "-o", tmp_path / "x.html", capsys=capsys)[0] == 0
     assert (tmp_path / "x.html").read_bytes() == beside.read_bytes()
     code, _, err = call("report", runs[0], "-o", tmp_path / "x.html", capsys=capsys)

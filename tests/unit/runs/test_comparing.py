@@ -61,7 +61,7 @@ def test_differences_have_a_value_for_each_run(tmp_path, given, part, expected):
     ("given", "why"),
     [
         ({"task": "matting"}, "they learnt different tasks"),
-        ({"classes": ["a", "c"]}, "they have different classes"),
+        ({"classes": ["a", "c"]}, "their classes or class ids differ"),
         ({"ignore": 0}, "they ignore different labels"),
         ({"partitions": [["val-0", 0, 2, "bb"]]}, "they were evaluated on different images"),
         ({"limit": 8}, "they used different parts of the data (data.limit)"),

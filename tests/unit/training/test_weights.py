@@ -138,6 +138,17 @@ class TestInit:
         assert "another shape, left as initialised: segmentation_head.* (2)" in printed
         assert "not in the run" not in printed
 
+    def test_as_many_other_classes_are_named(self, packed, whole_run, capsys):
+        """In another order too: the last layer would begin with what it knows of others, without a word."""
+        learnt = packed.description.classes
+        for classes in (learnt, learnt[::-1]):
+            other = dataclasses.replace(packed, description=dataclasses.replace(packed.description, classes=classes))
+            parts = dataclasses.replace(open_experiment(recipe(packed.folder)), dataset=other)
+            parts = dataclasses.replace(parts, recipe=dataclasses.replace(parts.recipe, init=str(whole_run)))
+            initial_model(parts, Events(show))
+            said = f"begins with weights of other classes: {', '.join(learnt)}, not {', '.join(classes)}"
+            assert (said in capsys.readouterr().out) == (classes != learnt)
+
     def test_another_model_is_refused(self, packed, whole_run, tmp_path):
         chosen = dataclasses.replace(recipe(packed.folder, "fpn:test_convnext"), init=str(whole_run))
         with pytest.raises(WeightsError, match="tensors of the model are there with the same name and shape"):
