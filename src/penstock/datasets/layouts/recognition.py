@@ -155,9 +155,10 @@ def _gathered(folder: Path, found: Layout, how: LayoutOptions) -> Layout:
     """The layout with the splits of lists, the masks of one rater, and images that belong together."""
     found = split_lists.divide(folder, _composed(folder, _of_rater(found, how.rater)))
     left = unread.problems(folder, found, confirmed=bool(how.layout or how.pattern or how.masks))
-    found = replace(
-        found, problems=(*found.problems, *left, *stated_pairs.problems(folder, found), *rivals.problems(folder, found))
-    )
+    found = replace(found, problems=(*found.problems, *left))
+    if not (how.masks or custom.import_path_of(how.layout)):  # which say what is meant
+        others = (*stated_pairs.problems(folder, found), *rivals.problems(folder, found))
+        found = replace(found, problems=(*found.problems, *others))
     return groups.by_pattern(folder, found, how.group) if how.group else groups.by_folder(found)
 
 

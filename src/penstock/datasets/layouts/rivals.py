@@ -30,6 +30,7 @@ _V: Final = re.compile(r"v(ersion)?[-_ .]?\d+$", re.IGNORECASE)
 _PREDICTED: Final = re.compile(r"(?<![a-z])(pred(iction)?s?|inferred|outputs?)(?![a-z])", re.IGNORECASE)
 _TEXTS: Final = frozenset({".txt", ".xml", ".json"})
 _FORMATS: Final = re.compile(r"png|tiff?|jpe?g|bmp", re.IGNORECASE)
+_AWAY: Final = "Move the one away that is not meant"
 _HALF: Final = 0.5  # of the files, or images
 _COMPARED: Final = 50  # files of two folders
 
@@ -51,9 +52,10 @@ def problems(folder: Path, found: Layout) -> Iterator[Problem]:
         with_images = len(both & {path.parent for path in images}) == 1
         if close and (with_images or _are_versions(one.name, other.name)) and _differ(files[one], files[other]):
             name, second = named(other, folder), named(one, folder)
+            choose = "Choose it with --images and --masks, or move the other one away" if both & masks else _AWAY
             message = (
                 f"{name}: expected one folder of labels, found {second} too, whose files have the same names and other "
-                "content. Move the one away that is not meant."
+                f"content. {choose}."
             )
             yield Problem("labels in two versions", name, message, whole=True)
     if not any(problem.kind == MASKS_INSIDE for problem in found.problems):

@@ -103,7 +103,8 @@ def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) ->
     others = [] if apart else tables[1:]
     kept = tables if apart else tables[:1]
     classes = class_lists.read_classes(folder) or _classes(kept)
-    classes = classes[1:] if classes[:1] == (class_lists.NAMELESS,) else classes
+    if classes[:1] == (class_lists.NAMELESS,) and class_lists.NAMELESS not in _classes(kept):
+        classes = classes[1:]
     layouts = [_layout(folder, table, split or "train", classes) for table, split in zip(kept, splits, strict=False)]
     layout = layouts[0] if len(layouts) == 1 else _joined(layouts)
     more = [table_problems.second(folder, other.path, tables[0].path) for other in others] or _unnamed(

@@ -7,6 +7,8 @@ import pytest
 from support.layouts import words
 from support.miniatures import gray, make_image, write
 
+from penstock.datasets import LayoutOptions
+
 IDS = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 3
 
 
@@ -36,19 +38,18 @@ YOLO = ".txt", lambda turn: f"0 0.5 0.5 0.2 0.{turn + 3}\n"
 XML = ".xml", xml
 
 
-def two(one, other):
-    return (
-        f"{one}: expected one folder of labels, found {other} too, whose files have the same names and other content. Move "
-        "the one away that is not meant."
-    )
+def two(one, other, choose="Move the one away that is not meant."):
+    return f"{one}: expected one folder of labels, found {other} too, whose files have the same names and other content. {choose}"
 
 
 @pytest.mark.parametrize("other", ["masks_v2", "masks2", "masks_corrected", "masks-old", "masks_pred", "predictions"])
 def test_a_second_folder_of_masks_is_a_problem(tmp_path, other):
     masks(tmp_path, "masks", other)
-    assert [message for message in words(tmp_path) if "one folder of labels" in message] in (
-        [two(other, "masks")], [two("masks", other)],
-    )  # fmt: skip
+    choose = "Choose it with --images and --masks, or move the other one away."
+    (said,) = [message for message in words(tmp_path) if "one folder of labels" in message]
+    assert said in (two(other, "masks", choose), two("masks", other, choose))
+    for folder in ("masks", other):
+        assert words(tmp_path, LayoutOptions(images="images", masks=folder)) == []
 
 
 @pytest.mark.parametrize(

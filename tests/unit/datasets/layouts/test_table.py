@@ -1094,3 +1094,5 @@ def test_names_of_ids_from_1_on_are_those_of_their_ids(tmp_path):
     found = inspect(tmp_path)
     assert (found.labels.classes, notes(tmp_path)) == (("zebra", "ant", "mole"), [])
     assert [each.item.label for each in found.items] == [0, 1, 2, 0, 1, 2]
+    (tmp_path / "labels.csv").write_text("file,label\n" + "".join(f"p{n}.jpg,{n % 4}\n" for n in range(6)))
+    assert inspect(tmp_path).labels.classes == ("class0", "zebra", "ant", "mole")
