@@ -55,14 +55,10 @@ def verify(
     data = ps.open(dataset, trust=trust)
     with Progress("verify", "records") as progress:
         verdict = data.verify(split, threads=threads, progress=progress)
-    if json:
-        print(as_json(verdict))
-        return 1 if verdict.faults else 0
-    for fault in verdict.faults:
-        print(fault)
     holes = f", {counted(verdict.holes, 'offset')} without a record" if verdict.holes else ""
     are = "is" if verdict.sound == 1 else "are"
-    print(f"{counted(verdict.sound, 'record')} {are} sound, {counted(len(verdict.faults), 'fault')}{holes}")
+    line = f"{counted(verdict.sound, 'record')} {are} sound, {counted(len(verdict.faults), 'fault')}{holes}"
+    print(as_json(verdict) if json else "\n".join([*verdict.faults, line]))
     return 1 if verdict.faults else 0
 
 
