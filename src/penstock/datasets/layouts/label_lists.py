@@ -25,7 +25,7 @@ LABEL: Final = "label"
 _LOOKED_AT: Final = 20  # lines
 _MOSTLY: Final = 0.5  # of them name an image
 _PAIR: Final = 2
-_OF_SPLITS: Final = re.compile(r"partition|split|fold", re.IGNORECASE)
+_OF_SPLITS: Final = re.compile(r"(?<![a-z])(splits?|folds?)(?![a-z])", re.IGNORECASE)
 
 
 def find(folder: Path, places: Iterable[Path]) -> dict[Path, dict[int, Row]]:
@@ -34,7 +34,7 @@ def find(folder: Path, places: Iterable[Path]) -> dict[Path, dict[int, Row]]:
     that hold the images, where each holds the images of one number.
     """
     lists = (path for place in places for path in listing.plain(place, *(f"*{suffix}" for suffix in SUFFIXES)))
-    paths = [path for path in lists if not _OF_SPLITS.search(path.stem)]
+    paths = [path for path in lists if not is_of_splits(path)]
     images = Images(folder)
     found = {path: rows for path in paths if (rows := _rows(path, images))}
     names = _names(folder, [row for rows in found.values() for row in rows.values()], images)
@@ -42,6 +42,12 @@ def find(folder: Path, places: Iterable[Path]) -> dict[Path, dict[int, Row]]:
         path: {line: {**row, LABEL: names.get(row[LABEL], row[LABEL])} for line, row in rows.items()}
         for path, rows in found.items()
     }
+
+
+def is_of_splits(path: Path) -> bool:
+    """Whether a list is called as one of the split of each image; that of a split, such as train_split.txt, is none."""
+    stem = path.stem
+    return "partition" in stem or (_OF_SPLITS.search(stem) is not None and not listing.role_of(stem)[1])
 
 
 def _rows(path: Path, images: Images) -> dict[int, Row]:

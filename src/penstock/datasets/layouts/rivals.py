@@ -32,6 +32,7 @@ _TEXTS: Final = frozenset({".txt", ".xml", ".json"})
 _FORMATS: Final = re.compile(r"png|tiff?|jpe?g|bmp", re.IGNORECASE)
 _AWAY: Final = "Move the one away that is not meant"
 _HALF: Final = 0.5  # of the files, or images
+_MAX: Final = 12  # folders that may be versions of each other
 _COMPARED: Final = 50  # files of two folders
 
 
@@ -44,13 +45,14 @@ def problems(folder: Path, found: Layout) -> Iterator[Problem]:
     for path in listing.files(folder):
         if path.suffix.lower() in _TEXTS or listing.is_mask(path):
             files[path.parent][path.name] = path
-    texts = [place for place, own in files.items() if _holds_labels(own, stems)]
-    painted = [place for place in files if masks and place not in {path.parent for path in images}]
-    for one, other in [*combinations(texts, 2), *combinations(painted, 2)] if not found.raters else ():
+    beside = {path.parent for path in images}
+    texts = {place for place, own in files.items() if _holds_labels(own, stems)}
+    painted = {place for place in files if masks and place not in beside}
+    for one, other in _siblings(texts | painted) if not found.raters else ():
         both = {one, other}
-        close = one.parent == other.parent and (both <= {*texts} or both & masks)
-        with_images = len(both & {path.parent for path in images}) == 1
-        if close and (with_images or _are_versions(one.name, other.name)) and _differ(files[one], files[other]):
+        of_labels = both <= texts or (both <= painted and bool(both & masks))
+        named_so = len(both & beside) == 1 or _are_versions(one.name, other.name)
+        if of_labels and named_so and _differ(files[one], files[other]):
             name, second = named(other, folder), named(one, folder)
             choose = "Choose it with --images and --masks, or move the other one away" if both & masks else _AWAY
             message = (
@@ -60,6 +62,15 @@ def problems(folder: Path, found: Layout) -> Iterator[Problem]:
             yield Problem("labels in two versions", name, message, whole=True)
     if not any(problem.kind == MASKS_INSIDE for problem in found.problems):
         yield from _in_two_formats(folder, images)
+
+
+def _siblings(places: set[Path]) -> Iterator[tuple[Path, Path]]:
+    """Pairs of folders in one folder, where it holds few: of many each is one of a case."""
+    together: dict[Path, list[Path]] = defaultdict(list)
+    for place in sorted(places):
+        together[place.parent].append(place)
+    for each in together.values():
+        yield from combinations(each if len(each) <= _MAX else (), 2)
 
 
 def _holds_labels(own: Mapping[str, Path], stems: set[str]) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import split_problems
+from penstock.datasets.layouts import label_lists, split_problems
 from penstock.datasets.layouts.csv_files import read_rows
 from penstock.datasets.layouts.lookup import plain
 from penstock.datasets.layouts.split_columns import SPLIT, read_partition, with_splits
@@ -74,8 +74,8 @@ def divide(folder: Path, found: Layout) -> Layout:
         notes += [split_problems.folds(folder, path, len(tree)) for path, tree in _several_folds(folder)]
         notes += [
             split_problems.of_numbers(folder, path)
-            for path in listing.plain(folder, "*split*.txt")
-            if _lines(path, names)
+            for path in listing.plain(folder, "*.txt")
+            if label_lists.is_of_splits(path) and _lines(path, names)
         ]
         plainly = (path for path in paths if path.suffix.lower() not in _TABLES | _TREES)
         notes += [

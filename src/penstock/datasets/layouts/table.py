@@ -268,7 +268,7 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
                 table_boxes.boxless(folder, path, n, image, {key: lines[n][key] for key in edges}) for n in none
             ]
             boxes = [Box(label, *read.edges[n]) for n, label in zip(said, labels, strict=True) if n in read.edges]
-            size = (0, 0) if read.relative else table_boxes.size_in(lines[own[0]], edges)
+            size = (0, 0) if read.relative else table_boxes.size_in(lines[own[0]], edges, boxes[:1])
             items.append(Item(part, _stem(name), image, tuple(boxes), (), read.relative, group, size))
     problems += table_boxes.mixed(folder, path, edges[0], read) if read and read.mixed else []
     problems += table_problems.raters(path.relative_to(folder).as_posix(), lines, columns, file) if read else []

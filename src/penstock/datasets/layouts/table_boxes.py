@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from penstock.errors import PenstockError
 from penstock.images import probe
 from penstock.images.formats import stored
-from penstock.kinds.items import Problem, named
+from penstock.kinds.items import Box, Problem, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _GEOMETRY: Final = re.compile(
     r"(.*[_ ])?([xywh]\d?|[xy][_ ]?(min|max|center|start|end|left|right|top|bottom)|left|right|top|bottom|width|height)"
     r"([_ ].*)?"
 )
-_SIDE: Final = re.compile(r"((im(age|g)?|orig(inal)?|frame|photo)[-_ ]?)*(?P<side>height|width|h|w)")
+_SIDE: Final = re.compile(r"((im(age|g)?|orig(inal)?|frame|photo)[-_ ]?)*(?P<side>height|width|(?<=[_ -])[hw])")
 _FOUR: Final = 4  # numbers of a box
 _ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
 MIXED: Final = "boxes of either kind"
@@ -55,13 +55,17 @@ class Edges(NamedTuple):
     mixed: int = 0
 
 
-def size_in(row: Row, edges: Sequence[str] = ()) -> tuple[int, int]:
-    """The (height, width) that a row states of its image; 0 where it states none."""
+def size_in(row: Row, edges: Sequence[str] = (), boxes: Sequence[Box] = ()) -> tuple[int, int]:
+    """The (height, width) that a row states of its image; 0 where it states none, or that of its box."""
     sides = {
         match["side"][0]: cell for name, cell in row.items() if name not in edges and (match := _SIDE.fullmatch(name))
     }
     height, width = (sides.get(side, "") for side in "hw")
-    return (int(height), int(width)) if height.isdecimal() and width.isdecimal() else (0, 0)
+    if not (height.isdecimal() and width.isdecimal()):
+        return 0, 0
+    size = int(height), int(width)
+    of_box = any(size == (round(each.bottom - each.top), round(each.right - each.left)) for each in boxes)
+    return (0, 0) if of_box else size
 
 
 def columns_of_boxes(columns: list[str]) -> tuple[str, ...]:

@@ -94,3 +94,11 @@ def test_images_in_two_formats_are_a_problem(tmp_path, one, other, more):
         f"{second}: expected each image once, found {first} too, as for 6 names of {8 if more else 6}. Move the files of one "
         "format away."
     ]
+
+
+def test_folders_of_many_cases_are_none(tmp_path):
+    """Nor does their number take time: a thousand of them make half a million pairs."""
+    masks(tmp_path, *(f"masks/{'ab'[case % 2]}{case // 2}" for case in range(2)))
+    for case in range(14):
+        texts(tmp_path / f"case_v{case}", "images", YOLO, "labels")
+    assert [message for message in words(tmp_path) if "one folder of labels" in message] == []

@@ -1067,9 +1067,14 @@ def test_images_of_another_size_than_their_rows_state_are_refused(tmp_path, name
     ]
 
 
-def test_width_and_height_of_a_box_are_none_of_the_image(tmp_path):
+@pytest.mark.parametrize(
+    ("names", "row"),
+    [("x,y,width,height", "2,3,12,20"), ("xmin,ymin,xmax,ymax,width,height", "2,3,12,20,10,17"),
+     ("xmin,ymin,xmax,ymax,w,h", "2,3,12,20,1,1")],
+)  # fmt: skip
+def test_width_and_height_of_a_box_are_none_of_the_image(tmp_path, names, row):
     miniatures.write(tmp_path / "0.jpg", miniatures.make_image())
-    (tmp_path / "boxes.csv").write_text("filename,class,x,y,width,height\n0.jpg,cat,2,3,12,20\n")
+    (tmp_path / "boxes.csv").write_text(f"filename,class,{names}\n0.jpg,cat,{row}\n")
     assert words(tmp_path) == []
 
 
