@@ -114,5 +114,5 @@ def test_a_custom_kind_without_a_way_is_refused():
     refused(
         Kind.renumbered, KINDS["segmentation"], record, described, {}, 255,
         message="s#3: the 2 classes have other ids than those of the run, and segmentation, a custom task, has no "
-        "`renumbered`. Pack the data with a classes.txt of the run's classes, one a line.",
+        "`renumbered`. Give it that method, or pack the data with the class ids of the run.",
     )  # fmt: skip

@@ -202,7 +202,7 @@ class Kind(ABC):
         del ids, ignore
         raise DatasetError(
             record.origin,
-            remedy="Pack the data with a classes.txt of the run's classes, one a line",
+            remedy="Give it that method, or pack the data with the class ids of the run",
             message=f"{record.origin}: the {len(described.classes)} classes have other ids than those of the run, and "
             f"{self.name}, a custom task, has no `renumbered`.",
         )
