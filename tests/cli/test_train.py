@@ -294,3 +294,33 @@ def test_a_run_in_place_of_data_is_named(shaken_run, capsys):
         f"error: {shaken_run}: expected a packed dataset, with a dataset.json, found a folder without one. It is a run: resume it with "
         f"penstock train --resume {shaken_run}, or train anew with penstock train {shaken_run / 'recipe.toml'}.\n"
     )
+
+
+def test_a_score_that_there_is_not_is_mended_at_the_resume(packed, tmp_path, capsys):
+    """It is known at the first evaluation, whose training is not lost."""
+    words = [
+        "--model",
+        "unet:test_resnet",
+        "--weights",
+        "none",
+        "--crop",
+        "32",
+        "32",
+        "--batch",
+        "2",
+        "--steps",
+        "2",
+        "--set",
+        "optimizer.warmup_steps=0",
+    ]
+    words += ["--set", "train.best_metric=mIoU", "--runs", tmp_path / "runs"]
+    code, _, err = call("train", packed.folder, *words, capsys=capsys)
+    (run,) = (tmp_path / "runs").iterdir()
+    expected = "train.best_metric: expected one of mean_iou, pixel_accuracy, found mIoU. Choose one of these scores"
+    assert (code, expected in err) == (2, True)
+    mended = ["--resume", run, "--set", "train.best_metric=pixel_accuracy"]
+    assert call("train", *mended, capsys=capsys)[0] == 0
+    assert ps.list_runs(run)[0].metric == "pixel_accuracy"
+    assert (
+        "as the run was started with" in call("train", "--resume", run, "--set", "train.best_metric=", capsys=capsys)[2]
+    )

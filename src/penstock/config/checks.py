@@ -19,8 +19,9 @@ _FIXED: Final = (
     "seed", "task", "task_options", "data.train", "data.block", "data.shuffle_window",
     "follow.on", "follow.replay_ratio", "model.name", "model.deeplab", "model.decoder",
     "augment", "regularize", "loss", "optimizer.name", "train.batch", "train.ema_decay", "train.freeze_bn",
-    "train.freeze_backbone", "train.sync_bn", "train.best_metric",
+    "train.freeze_backbone", "train.sync_bn",
 )  # fmt: skip
+_DECIDES: Final = "train.best_metric"
 
 
 _ORIGIN: Final = (
@@ -117,13 +118,14 @@ def check_pieces(recipe: Recipe, ranks: int) -> None:
         )
 
 
-def check_same(before: Recipe, now: Recipe, where: str, *, begun: bool = False) -> None:
-    """A run may become longer, faster or chattier; what it learns and in which order is fixed at its start.
+def check_same(before: Recipe, now: Recipe, where: str, *, begun: bool = False, scored: bool = True) -> None:
+    """A run may become longer, faster or chattier; what it learns and in which order is fixed at its start, and the
+    score that decides by its first evaluation.
 
     Raises:
         RecipeError: that would change.
     """
-    for key in (*_FIXED, *(_ORIGIN if begun else ())):
+    for key in (*_FIXED, *(_ORIGIN if begun else ()), *([_DECIDES] if scored else [])):
         was, is_now = (attrgetter(key)(each) for each in (before, now))
         if was != is_now:
             setting, first, second = _narrowed(key, was, is_now)

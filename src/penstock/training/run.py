@@ -148,7 +148,9 @@ def _resumed(
     folder = RunFolder.open(path)
     before = run_recipe(path)
     recipe = absolute(with_epochs(before, toml.apply(before, settings)))
-    check_same(absolute(before), recipe, str(path), begun=has_checkpoint(folder))
+    with folder.reading("metrics.jsonl"):
+        scored = any("evaluation" in line for line in folder.lines("metrics.jsonl"))
+    check_same(absolute(before), recipe, str(path), begun=has_checkpoint(folder), scored=scored)
     check_effects(recipe, before)
     check_pieces(recipe, ranks.world_size)
     check_checkpoints(folder)
