@@ -82,7 +82,7 @@ OPTIONS: dict[str, dict[str, Effect | Elsewhere]] = {
     "inspect": {
         **_BOTH,
         "draw_duplicates": Elsewhere("cli/test_inspect.py"),
-        "json": Effect("--json", '"layout": "images and masks"', "$masks"),
+        "json": Effect("--json", '"layout": "image and mask folders"', "$masks"),
     },
     "pack": {
         "output": Effect("-o out", FILE + "out/dataset.json", "$masks"),
@@ -200,7 +200,6 @@ OPTIONS: dict[str, dict[str, Effect | Elsewhere]] = {
         "device": Effect("--device cuda:77", "cuda:77", "run --images 0"),
         "data": Effect("--data $root/none", "none", "run --images 0"),
         "on": Effect("--on $root/none", "none", "run --images 0"),
-        "json": Effect("--json", '"mean_iou": ', "run --images 0"),
         "images": Effect("--images 1", FILE + "run/figures/predictions-val-00000001.png", "run"),
         "sliding_window": Effect("--sliding-window 64", "", "run --images 0"),
         "overlap": Effect("--overlap 0.75", "", "run --images 0 --sliding-window 64"),
@@ -208,6 +207,7 @@ OPTIONS: dict[str, dict[str, Effect | Elsewhere]] = {
         "flip": Effect("--flip", "", "run --images 0"),
         "shift": Elsewhere("cli/test_evaluate.py"),
         "segments": Effect("--segments", "", "run --images 0"),
+        "json": Effect("--json", '"mean_iou": ', "run --images 0"),
         "trust": TRUST._replace(base="run --images 0"),
     },
     "predict": {

@@ -138,8 +138,9 @@ def test_a_killed_pack_goes_on(raw, tmp_path):
         "import time; real = packing._payload\n"
         "def slow(*a): time.sleep(0.02); return real(*a)\n"
         "packing._payload = slow\n"
+        "found = inspect(Path(sys.argv[1]))\n"
         "print('packing', flush=True)\n"
-        "pack(inspect(Path(sys.argv[1])), Path(sys.argv[2]), PackOptions(shard_bytes=20_000, threads=2))\n"
+        "pack(found, Path(sys.argv[2]), PackOptions(shard_bytes=20_000, threads=2))\n"
     )
     expected = content(pack(inspect(raw), tmp_path / "whole", PackOptions(shard_bytes=20_000)).folder)
     output = tmp_path / "killed"
