@@ -296,7 +296,7 @@ def test_a_run_in_place_of_data_is_named(shaken_run, capsys):
     )
 
 
-def test_a_score_that_there_is_not_is_mended_at_the_resume(packed, tmp_path, capsys):
+def test_a_score_that_there_is_not_is_corrected_at_the_resume(packed, tmp_path, capsys):
     """It is known at the first evaluation, whose training is not lost."""
     words = [
         "--model",
@@ -318,8 +318,8 @@ def test_a_score_that_there_is_not_is_mended_at_the_resume(packed, tmp_path, cap
     (run,) = (tmp_path / "runs").iterdir()
     expected = "train.best_metric: expected one of mean_iou, pixel_accuracy, found mIoU. Choose one of these scores"
     assert (code, expected in err) == (2, True)
-    mended = ["--resume", run, "--set", "train.best_metric=pixel_accuracy"]
-    assert call("train", *mended, capsys=capsys)[0] == 0
+    corrected = ["--resume", run, "--set", "train.best_metric=pixel_accuracy"]
+    assert call("train", *corrected, capsys=capsys)[0] == 0
     assert ps.list_runs(run)[0].metric == "pixel_accuracy"
     assert (
         "as the run was started with" in call("train", "--resume", run, "--set", "train.best_metric=", capsys=capsys)[2]
