@@ -17,7 +17,10 @@ class TestRefusals:
         other = pack(inspect(raw), tmp_path / "other", PackOptions(seed=9))
         with pytest.raises(RunError) as caught:
             resume(folder.path, [f"data.path={other.folder}"])
-        assert str(caught.value).endswith("Restore the dataset, or start a new run from its weights with --init RUN.")
+        assert str(caught.value).endswith(
+            "Restore the dataset, score the run on this one with penstock evaluate RUN --on DATA, or start a new run from its "
+            "weights with --init RUN."
+        )
 
     @pytest.mark.parametrize(
         ("setting", "was", "found"),
