@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 8  # classes, or problems of a kind, in a line
 _WHOLE: Final = 5  # problems of a kind that are all given as sentences
+_MANY: Final = 20  # classes
 _SIZES: Final = 3  # of images, in a line
 _NAMED: Final = 200  # files of a kind of problem, in what inspect prints
 
@@ -134,7 +135,17 @@ def _split_lines(found: Inspection, split: str, items: list) -> list[str]:  # ty
     without = f", {missing:,} without {_label(found)}" if missing else ""
     more = ", ..." if len(sizes) > _SIZES else ""
     line = f"{split}: {counted(len(items), 'image')}{without}, height x width {common}{more}"
-    return [line, *found.layout.kind.describe(items, found.labels)]
+    return [line, *_class_lines(found, items)]
+
+
+def _class_lines(found: Inspection, items: Sequence[InspectedItem]) -> list[str]:
+    """A line for each class, and what more its kind says; of many classes that are inferred, those that occur."""
+    kind, classes = found.layout.kind, len(found.labels.classes)
+    lines = kind.describe(items, found.labels)
+    if found.stated or classes <= _MANY:
+        return lines
+    counts = [*kind.count(items, classes), *[1] * len(lines)]
+    return [line for line, count in zip(lines, counts, strict=False) if count]
 
 
 def _problem_lines(found: Inspection) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Final, NoReturn
@@ -179,15 +180,21 @@ def is_mask(path: Path) -> bool:
     return is_image(path) or path.suffix.lower() in {".npy", ".npz"}
 
 
+def encoding_of(path: Path) -> str:
+    """UTF-16 where a byte order mark says so, as Excel writes Unicode text, else UTF-8 with or without its mark."""
+    with path.open("rb") as handle:
+        return "utf-16" if handle.read(2) in {BOM_UTF16_LE, BOM_UTF16_BE} else "utf-8-sig"
+
+
 def text_of(path: Path) -> str:
-    """A file's text in UTF-8, with or without a byte order mark.
+    """A file's text in UTF-8, or in UTF-16 with a byte order mark.
 
     Raises:
         DatasetError: it is no such text.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
+        return path.read_text(encoding=encoding_of(path))
+    except UnicodeError as error:
         raise DatasetError(
             str(path), expected="text in UTF-8", found=str(error), remedy="Save the file as UTF-8"
         ) from None

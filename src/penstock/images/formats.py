@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from PIL.Image import Image
 
+    from penstock.values import Pixels
+
 SUFFIXES: Final = frozenset(
     {".bmp", ".tif", ".tiff", ".webp", ".gif", ".avif", ".jp2", ".j2k", ".heic", ".heif", ".dcm", ".ppm", ".pgm"}
 )  # fmt: skip
@@ -107,7 +109,7 @@ def mask_numbers(data: bytes, where: str) -> NDArray[np.int64]:
     """The whole numbers of any size that a mask holds, int64 (height, width): PNG, TIFF, BMP, GIF or an array of NumPy.
 
     Args:
-        data: an encoded image with one channel, or an array.
+        data: an encoded image with one channel, or with three equal ones, or an array.
         where: named in errors.
 
     Raises:
@@ -119,6 +121,8 @@ def mask_numbers(data: bytes, where: str) -> NDArray[np.int64]:
     if lossy := "a JPEG" if data[:2] == b"\xff\xd8" else lossy_name(data):
         raise LabelError(where, expected="a mask in a format that keeps numbers", found=lossy, remedy="Save it as PNG")
     image = _decoded(data, where)
+    if (gray := _gray_in_colour(image)) is not None:
+        return gray.astype(np.int64)
     if image.mode in _IN_COLOUR:
         raise LabelError(
             where,
@@ -127,6 +131,16 @@ def mask_numbers(data: bytes, where: str) -> NDArray[np.int64]:
             remedy="Save the numbers of the objects in one channel",
         )
     return _whole(tiff.raw_gray(np.asarray(image), data), where).astype(np.int64, copy=False)
+
+
+def _gray_in_colour(image: Image) -> Pixels | None:
+    """The grays of an opaque image that is stored as RGB or RGBA; None for others."""
+    if image.mode not in {"RGB", "RGBA"}:
+        return None
+    pixels = np.asarray(image)
+    colors, alpha = pixels[..., :3], pixels[..., 3:]
+    is_gray = (colors == colors[..., :1]).all() and (alpha == _BYTE).all()
+    return np.ascontiguousarray(colors[..., 0]) if is_gray else None
 
 
 def _is_known(data: bytes) -> bool:

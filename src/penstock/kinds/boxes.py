@@ -7,16 +7,23 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from penstock.kinds.items import Box, Problem
+import numpy as np
+
+from penstock.kinds.items import Box, Problem, named
+from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from penstock.kinds.items import InspectedItem
 
 _SLIGHTLY: Final = 2  # pixels, by which tools count sides differently
 _LARGER: Final = 1.1  # times, of an original that the image was made from
 _ALIKE: Final = 0.02  # of the ratios of both sides
+_MANY: Final = 10  # images
+_CORNER: Final = 0.6  # of the height and width
+_MIDDLE: Final = 0.7  # of the corner, below which the middles of boxes lie on average
 _NEAR: Final = 1.0  # pixels by which an edge may lie outside: what counting from 0 or from 1 makes
 
 
@@ -84,6 +91,29 @@ def other_size(name: str, stated: tuple[int, int], size: tuple[int, int], *, fit
         f"counts). {fix}."
     )
     return [Problem("size mismatch", name, message)]
+
+
+def all_in_a_corner(boxes: Sequence[tuple[Box, InspectedItem]], folder: Path) -> Iterator[Problem]:
+    """A note where all boxes of many images lie in the upper left part of these, as boxes in percent do, and those that
+    were drawn on smaller images.
+    """
+    if len({id(each) for _, each in boxes}) < _MANY:
+        return
+    edges = np.array([_fractions(box, each) for box, each in boxes])
+    reach = edges[:, 2:].max()
+    middles = (edges[:, :2] + edges[:, 2:]).mean(axis=0) / 2
+    if reach <= _CORNER and middles.max() < _MIDDLE * reach:
+        name = named(boxes[0][1].item.image, folder)
+        message = (
+            f"{name}: all {counted(len(edges), 'box')} lie in the upper left {reach:.0%} of the height and width of "
+            "their images. If they are in percent, or were drawn on smaller images, correct their numbers."
+        )
+        yield Problem("boxes in a corner", name, message, fatal=False, whole=True)
+
+
+def _fractions(box: Box, inspected: InspectedItem) -> tuple[float, float, float, float]:
+    height, width = inspected.height, inspected.width
+    return box.left / width, box.top / height, box.right / width, box.bottom / height
 
 
 def _in_pixels(box: Box, size: tuple[int, int]) -> Box:

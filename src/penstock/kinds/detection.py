@@ -54,8 +54,10 @@ class DetectionKind(Kind):
     def check_together(
         self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
     ) -> Iterator[Problem]:
-        """Boxes of a class that has no name."""
+        """Boxes of a class that has no name, and boxes that all lie in one corner."""
         del stated
+        shown = [(box, each) for each in items for box in _objects(each.item) if isinstance(box, Box) and each.height]
+        yield from boxes.all_in_a_corner(shown, folder)
         for each in items:
             held = [box.label for box in _objects(each.item)]
             wrong = [label for label in held if not 0 <= label < len(labels.classes)]

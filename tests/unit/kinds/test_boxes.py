@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.miniatures import make_image, write
 
+from penstock.datasets import inspect
 from penstock.images import geometry
 from penstock.images.geometry import Affine, View
 from penstock.images.warp import warp_mask
@@ -64,3 +66,25 @@ def test_boxes_are_cut_at_the_edges_and_dropped_one_by_one():
 
     assert moved.tolist() == [[0, 0, 9, 8], [0, 0, 4, 3], [59.5, 1, 60, 9], [1, 49.5, 9, 50], [2, 3, 60, 50]]
     assert stays.tolist() == [True, True, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "part"),
+    [
+        ((0, 0, 20, 10), (130, 80, 150, 100), "50%"),  # drawn on images half as large
+        ((0, 0, 20, 10), (80, 90, 100, 100), "50%"),  # in percent
+        ((0, 0, 20, 10), (130, 80, 290, 190), ""),
+        ((140, 90, 160, 105), (135, 95, 165, 110), ""),  # small objects in the middle
+    ],
+)
+def test_boxes_that_all_lie_in_a_corner_are_reported(tmp_path, first, second, part):
+    rows = ["filename,xmin,ymin,xmax,ymax,class"]
+    for number in range(10):
+        write(tmp_path / f"{number}.jpg", make_image((200, 300), seed=number))
+        rows += [f"{number}.jpg,{','.join(map(str, box))},cup" for box in (first, second)]
+    write(tmp_path / "labels.csv", "\n".join(rows) + "\n")
+    message = (
+        f"0.jpg: all 20 boxes lie in the upper left {part} of the height and width of their images. If they are in percent, "
+        "or were drawn on smaller images, correct their numbers."
+    )
+    assert [problem.message for problem in inspect(tmp_path).problems] == ([message] if part else [])

@@ -51,8 +51,8 @@ def columns_of(path: Path) -> list[str]:
     """The columns that the first line of a file names, in lower case; they need not be those of a table of images."""
     if path.suffix.lower() == ".json":
         return [name.lower() for name in _entries(path)[1]]
-    with path.open("rb") as handle:
-        line = handle.readline(_LONGEST).decode("utf-8-sig", errors="replace")
+    with path.open(encoding=listing.encoding_of(path), errors="replace") as handle:
+        line = handle.readline(_LONGEST)
     words = line.split(_delimiter(line))
     return [word.strip().strip('"').strip().lower() for word in words]
 
@@ -120,9 +120,9 @@ def _opened(path: Path) -> Iterator[TextIO]:
         expected, remedy = f"a table of at most {_LARGEST:,} bytes", "Divide it, for example by splits"
         raise DatasetError(str(path), expected=expected, found=f"{path.stat().st_size:,}", remedy=remedy)
     try:
-        with path.open(newline="", encoding="utf-8-sig") as handle:
+        with path.open(newline="", encoding=listing.encoding_of(path)) as handle:
             yield handle
-    except UnicodeDecodeError as error:
+    except UnicodeError as error:
         raise DatasetError(
             str(path), expected="CSV in UTF-8", found=str(error), remedy="Save the file in UTF-8"
         ) from None

@@ -60,6 +60,10 @@ _FORMATS: Final = (
     _format("Labelbox's export", r"\.(ndjson|jsonl?)$", rb'.*"data_row"', _EXPORT),
     _format("Azure's labels", r"\.jsonl?$", rb'.*"(image_url|coco_url|absolute_url)"\s*:\s*"AmlDatastore', _EXPORT),
     _format("DeepFashion2's JSON", r"\.json$", rb'(?=.*"item1").*"category_name"', _EXPORT),
+    _format("TT100K's JSON", r"\.json$", rb'(?=.*"imgs").*"objects"', _EXPORT),
+    _format("SuperAnnotate's JSON", r"\.json$", rb'(?=.*"instances").*"(className|classId)"', _EXPORT),
+    _format("Hasty's JSON", r"\.json$", rb'(?=.*"project_name").*"label_classes"', _EXPORT),
+    _format("the tables of nuScenes", r"\.json$", rb'.*"(sample_data_token|sample_token)"', _EXPORT),
     _format("CrowdHuman's .odgt", r"\.odgt$", rb'.*"gtboxes"', _EXPORT),
     _format("COCO's panoptic JSON", r"\.json$", rb'.*"segments_info"', _EXPORT),
     _format(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from xml.etree import ElementTree as ET
 
 _XML: Final = ("annotations", "annotation", "labels", "xml", "xmls")
+_APART: Final = frozenset(map(str.lower, (*_XML, *masks.IMAGES)))
 
 
 def recognise(folder: Path) -> Layout | None:
@@ -83,7 +84,9 @@ def _by_name(texts: Path) -> dict[str, Path]:
 
 
 def _name(root: Path, path: Path) -> str:
-    return listing.composed(path.relative_to(root).with_suffix("").as_posix())
+    """A path without suffix, and without the folders that images and XML files have to themselves."""
+    parts = path.relative_to(root).with_suffix("").parts
+    return listing.composed("/".join([*(part for part in parts[:-1] if part.lower() not in _APART), parts[-1]]))
 
 
 def _items(

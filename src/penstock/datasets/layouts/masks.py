@@ -155,6 +155,10 @@ def given(folder: Path, images: str, masks: str) -> Layout:
         DatasetError: one is no folder.
     """
     pairs = [] if (folder / images).is_dir() else roles.called(folder, images, masks)
+    inside = {split: (path / images, path / masks) for split, path in listing.splits(folder).items()}
+    inside = {split: each for split, each in inside.items() if each[0].is_dir() and each[1].is_dir()}
+    if not pairs and inside:
+        return _by_split(folder, inside)
     if not pairs:
         one, other = _folder_given(folder, images, "--images"), _folder_given(folder, masks, "--masks")
         pairs = [*roles.divided(one, other)]
@@ -240,13 +244,28 @@ def paired(
         problems += wrong
         ignored += left
     layout = Layout("segmentation", name, reasons, (), labels, (*problems, *notes), tuple(ignored))
-    if several.are_usual(rows):
+    if several.are_usual(rows) and several.are_binary(rows):
         return several.read(layout, rows)
-    again = [
+    again = _in_several_folders(folder, rows) or [
         problem for row in rows for other in row.masks[1:] for problem in twice(folder, other, row.masks[0], "mask")
     ]
     items = tuple(replace(row.item, label=row.masks[0]) if row.masks else row.item for row in rows)
     return replace(layout, items=items, problems=(*layout.problems, *again, *_shared(folder, rows)))
+
+
+def _in_several_folders(folder: Path, rows: Sequence[Row]) -> list[Problem]:
+    """The problem of images that have a mask in each of several folders, by their names below those of the splits."""
+    first = next((row for row in rows if len(row.masks) > 1), None)
+    if first is None:
+        return []
+    likely_first = sorted(first.masks, key=lambda path: not roles.LABELS.search(path.parent.name))
+    images, *masks = (_below_splits(named(path, folder)) for path in (first.item.image, *likely_first))
+    return [*_several(images, (), masks[0], tuple(masks[1:]))] if len({*masks}) == len(masks) else []
+
+
+def _below_splits(name: str) -> str:
+    above = name.split("/")[:-1]
+    return "/".join(above[1:] if above and listing.split_of(above[0]) else above)
 
 
 def _shared(folder: Path, rows: Sequence[Row]) -> Iterator[Problem]:

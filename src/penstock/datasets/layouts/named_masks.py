@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import masks
+from penstock.datasets.layouts import masks, several
 from penstock.datasets.layouts.evidence import are_masks, look_at
 from penstock.datasets.layouts.matching import shorter_among
+from penstock.datasets.layouts.several import Row
 from penstock.kinds.items import Item, Problem, named
 
 if TYPE_CHECKING:
@@ -29,25 +30,35 @@ _ARRAY: Final = ".npy"  # of Cellpose, beside the same mask as an image
 def recognise(folder: Path) -> Layout | None:
     """Images and masks in one folder, or in one folder for each case."""
     divided = listing.splits(folder)
-    items: list[Item] = []
+    rows: list[Row] = []
     problems: list[Problem] = masks.outside(folder, folder, divided) if divided else []
     for split, root in (divided or {"train": folder}).items():
         found, wrong = _pairs(folder, split, root)
-        items += found
+        rows += found
         problems += wrong
-    if not any(item.label for item in items):
+    if not any(row.masks for row in rows):
         return None
-    ends = sorted({_ending(item.image, item.label) for item in items if item.label})  # type: ignore[arg-type]
+    ends = sorted({end for row in rows for end in row.ends})
     shown = ", ".join(ends[:_WORDS]) + (", ..." if len(ends) > _WORDS else "")
     reason = f"masks beside the images, named by {shown}"
-    return Layout(
+    how = f"splits: {', '.join(divided)}" if divided else "no train/, val/ or test/: all images are in train"
+    layout = Layout(
         "segmentation",
         "images and masks in one folder",
-        (reason, f"splits: {', '.join(divided)}" if divided else "no train/, val/ or test/: all images are in train"),
-        tuple(_grouped(items, folder)),
+        (reason, how),
+        (),
         masks.labels_of(folder),
         tuple(problems),
     )
+    grouped = _grouped([row.item for row in rows], folder)
+    rows = [row._replace(item=item) for row, item in zip(rows, grouped, strict=True)]
+    if several.are_usual(rows) and several.are_binary(rows):
+        return several.read(layout, rows)
+    items = tuple(replace(row.item, label=row.masks[0]) if row.masks else row.item for row in rows)
+    again = [
+        each for row in rows for other in row.masks[1:] for each in masks.twice(folder, other, row.masks[0], "mask")
+    ]
+    return replace(layout, items=items, problems=(*layout.problems, *again))
 
 
 def _ending(image: Path, mask: Path) -> str:
@@ -56,29 +67,30 @@ def _ending(image: Path, mask: Path) -> str:
     return mask.stem[same:]
 
 
-def _pairs(folder: Path, split: str, root: Path) -> tuple[list[Item], list[Problem]]:
+def _pairs(folder: Path, split: str, root: Path) -> tuple[list[Row], list[Problem]]:
     files = [path for path in listing.files(root) if listing.is_mask(path)]
     stems: dict[Path, list[Path]] = defaultdict(list)
     for path in files:
         stems[path.with_suffix("")].append(path)
     owner = _owners(files, stems)
-    mask_of: dict[Path, Path] = {}
-    items, problems = [], []
+    masks_of: dict[Path, list[Path]] = defaultdict(list)
     for path in sorted(owner, key=lambda path: (path.suffix.lower() == _ARRAY, path)):
-        first = mask_of.setdefault(owner[path], path)
-        if first is not path and path.suffix.lower() != _ARRAY:
-            problems += masks.twice(folder, path, first, "mask")
-    ends = (mask.name.removeprefix(own.name) for own, mask in mask_of.items() if mask.name.startswith(own.name))
-    usual = Counter(ends).most_common(1)
-    masked = {own.parent for own in mask_of}
+        if path.suffix.lower() != _ARRAY or not masks_of[owner[path]]:
+            masks_of[owner[path]].append(path)
+    first = {own: found[0].name for own, found in masks_of.items()}
+    usual = Counter(name.removeprefix(own.name) for own, name in first.items() if name.startswith(own.name))
+    masked = {own.parent for own in masks_of}
+    rows, problems = [], []
     for path in files:
         if path in owner or not listing.is_image(path):
             continue
+        own = masks_of.get(path.with_suffix(""), [])
         name = path.relative_to(root).with_suffix("").as_posix()
-        items.append(Item(split, name, path, label=mask_of.get(path.with_suffix(""))))
-        if path.with_suffix("") not in mask_of:
-            problems.append(_no_mask(folder, path, usual[0][0] if usual else "", alone=path.parent not in masked))
-    return items, problems
+        rows.append(Row(Item(split, name, path), own, [_ending(path, mask) for mask in own]))
+        if not own:
+            end = usual.most_common(1)[0][0] if usual else ""
+            problems.append(_no_mask(folder, path, end, alone=path.parent not in masked))
+    return rows, problems
 
 
 def _owners(files: Sequence[Path], stems: Mapping[Path, list[Path]]) -> dict[Path, Path]:

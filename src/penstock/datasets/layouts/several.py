@@ -56,6 +56,19 @@ def are_usual(rows: Sequence[Row]) -> bool:
     return several and all(end.strip(_SIGNS) for row in rows for end in row.ends)
 
 
+def are_binary(rows: Sequence[Row]) -> bool:
+    """Whether most masks of the first images have two values, as those of classes, raters and objects have."""
+    paths = [path for row in rows[:_SAMPLED] for path in row.masks]
+    return 2 * sum(map(_is_binary, paths)) > len(paths)
+
+
+def _is_binary(path: Path) -> bool:
+    try:
+        return _binary(path).size > 0
+    except (PenstockError, ValueError, OSError):
+        return False  # which is named where the masks are read
+
+
 def read(layout: Layout, rows: Sequence[Row]) -> Layout:
     """Segmentation with several masks an image: by class or rater where endings repeat, else as objects."""
     masked = [row for row in rows if row.masks]
@@ -164,7 +177,7 @@ def _is_overlapping(row: Row) -> bool:
     try:
         masks = [_binary(path) for path in row.masks]
         return bool((np.sum(masks, axis=0) > 1).any())
-    except (DatasetError, ValueError, OSError):
+    except (PenstockError, ValueError, OSError):
         return False  # which is named where the masks are read
 
 

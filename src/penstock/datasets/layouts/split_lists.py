@@ -31,7 +31,7 @@ _FOLDERS: Final = (
     "", "imagesets", "splits", "split", "lists", "list", "data", "sets", "meta", "segmentation", "main", "layout"
 )  # fmt: skip
 _TABLES: Final = frozenset({".csv", ".tsv"})
-_ENDS: Final = frozenset({".txt", ".lst", ".csv", ".tsv", ".list", ".json"})
+LISTS: Final = frozenset({".txt", ".lst", ".csv", ".tsv", ".list", ".json"})
 _DEEPEST: Final = 3  # folders
 _LARGEST: Final = 64 << 20  # bytes
 _SEVERAL: Final = 2  # splits
@@ -54,17 +54,17 @@ def divide(folder: Path, found: Layout) -> Layout:
         return replace(found, problems=(*found.problems, *_contradictions(folder, found)))
     if divided := _by_folders(folder, found):
         return divided
-    names, inside = _names(folder, found.items), _folders(folder, found.items)
+    names, inside = names_of(folder, found.items), _folders(folder, found.items)
     anywhere = [*_paths(folder)]
-    paths = [path for path in anywhere if _is_among_lists(path.relative_to(folder))]
+    paths = [path for path in anywhere if is_among_lists(path.relative_to(folder))]
     near = {path: there for path in paths if (there := _of_itself(folder, path, found.items))}
     notes = [unlabelled_split(folder, there, path) for path, there in near.items()]
-    lists = {path: lines for path in paths if path not in near and (lines := _lines(path, names, inside))}
-    if len({*map(_split_of, lists)}) < _SEVERAL:
+    lists = {path: lines for path in paths if path not in near and (lines := lines_of(path, names, inside))}
+    if len({*map(split_of_list, lists)}) < _SEVERAL:
         others = (path for path in anywhere if path not in paths)
-        lists |= {path: lines for path in others if (lines := _lines(path, names, inside))}
+        lists |= {path: lines for path in others if (lines := lines_of(path, names, inside))}
     parts = {split: (path, lists[path]) for split, path in _chosen([*lists]).items()}
-    if len({*map(_split_of, lists)}) >= _SEVERAL > len(parts):
+    if len({*map(split_of_list, lists)}) >= _SEVERAL > len(parts):
         notes.append(split_problems.rivals(folder, [*lists]))
     if len(parts) < _SEVERAL:
         parts = _numbered(folder)
@@ -75,11 +75,11 @@ def divide(folder: Path, found: Layout) -> Layout:
         notes += [
             split_problems.of_numbers(folder, path)
             for path in listing.plain(folder, "*.txt")
-            if label_lists.is_of_splits(path) and _lines(path, names)
+            if label_lists.is_of_splits(path) and lines_of(path, names)
         ]
         plainly = (path for path in paths if path.suffix.lower() not in _TABLES | _TREES)
         notes += [
-            split_problems.unread(folder, path, _split_of(path))
+            split_problems.unread(folder, path, split_of_list(path))
             for path in plainly
             if path not in near and path not in lists
         ]
@@ -89,14 +89,14 @@ def divide(folder: Path, found: Layout) -> Layout:
 
 def _contradictions(folder: Path, found: Layout) -> Iterator[Problem]:
     """The problem of a list that says other splits than folders do."""
-    names, read = _names(folder, found.items), " ".join(found.reasons)
-    among = (path for path in _paths(folder) if _is_among_lists(path.relative_to(folder)))
+    names, read = names_of(folder, found.items), " ".join(found.reasons)
+    among = (path for path in _paths(folder) if is_among_lists(path.relative_to(folder)))
     paths = [path for path in among if path.name not in read]
-    lists = {path: lines for path in paths if "trainval" not in path.stem.lower() and (lines := _lines(path, names))}
+    lists = {path: lines for path in paths if "trainval" not in path.stem.lower() and (lines := lines_of(path, names))}
     parts = {split: (path, lists[path]) for split, path in _chosen([*lists]).items()}
     for split, (path, lines) in (parts or _of_one_file(folder, names)).items():
         for line, word in lines:
-            number = _find(word, names)
+            number = find(word, names)
             item = found.items[number] if number is not None and number >= 0 else None
             if item and item.split != split:
                 yield split_problems.contradiction(folder, path, line, split, item.image, item.split)
@@ -121,7 +121,7 @@ def _divided(
 
 def _of_itself(folder: Path, path: Path, items: Sequence[Item]) -> Path | None:
     """The folder of a split without labels whose files its list names, as those of train may be called too."""
-    there = listing.splits(folder).get(_split_of(path))
+    there = listing.splits(folder).get(split_of_list(path))
     if there is None or any(isinstance(each.image, Path) and each.image.is_relative_to(there) for each in items):
         return None
     own = {name for each in listing.files(there) if listing.is_image(each) for name in (each.name, each.stem)}
@@ -152,12 +152,12 @@ def _paths(folder: Path) -> Iterator[Path]:
     """The files that are named for a split."""
     for path in listing.files(folder):
         above = path.relative_to(folder).parts[:-1]
-        is_list = len(above) <= _DEEPEST and path.suffix.lower() in _ENDS and _split_of(path)
+        is_list = len(above) <= _DEEPEST and path.suffix.lower() in LISTS and split_of_list(path)
         if is_list and path.stat().st_size <= _LARGEST:
             yield path
 
 
-def _is_among_lists(path: Path) -> bool:
+def is_among_lists(path: Path) -> bool:
     """Whether a file lies where lists are kept: beside the data, or in a folder of lists."""
     return all(name.lower() in _FOLDERS for name in path.parts[:-1])
 
@@ -166,7 +166,7 @@ def _chosen(paths: Sequence[Path]) -> dict[str, Path]:
     """The list of every split: the one that is called so alone, else the only one."""
     found: dict[str, list[Path]] = {}
     for path in paths:
-        found.setdefault(_split_of(path), []).append(path)
+        found.setdefault(split_of_list(path), []).append(path)
     plainly = {split: [path for path in each if listing.split_of(path.stem)] or each for split, each in found.items()}
     exact = {split: [path for path in each if path.stem.lower() == split] or each for split, each in plainly.items()}
     return {split: each[0] for split, each in exact.items() if len(each) == 1}
@@ -192,7 +192,7 @@ def _of_one_file(folder: Path, names: Mapping[str, int]) -> dict[str, tuple[Path
     """The lines by split of a table with a column of images and one of splits, or of a JSON file of lists by split."""
     for path in listing.plain(folder, "*.csv", "*.tsv", "*partition*.txt", "*split*.txt", *_ONE_FILE):
         lines = [*(_in_tree(path) if path.suffix in _TREES else _in_table(path, names))]
-        known = sum(_find(word, names) is not None for _, _, word in lines)
+        known = sum(find(word, names) is not None for _, _, word in lines)
         if known > _MOSTLY * len(lines):
             found: dict[str, tuple[Path, list[tuple[int, str]]]] = {}
             for split, number, word in lines:
@@ -233,7 +233,7 @@ def _in_table(path: Path, names: Mapping[str, int]) -> Iterator[tuple[str, int, 
         rows, header = read_partition(path) if path.suffix == ".txt" else read_rows(path)
     except DatasetError:
         return
-    if any(_find(cell, names) is not None for cell in header):  # which is the first row
+    if any(find(cell, names) is not None for cell in header):  # which is the first row
         rows = {1: {name.lower(): name for name in header}, **rows}
     if len({split for name in header if (split := listing.split_of(name))}) >= _SEVERAL:
         by_column = [
@@ -245,7 +245,7 @@ def _in_table(path: Path, names: Mapping[str, int]) -> Iterator[tuple[str, int, 
         return
     rows, column = with_splits(rows, header, "")
     cells = {name: [row.get(name.lower(), "") for row in rows.values()] for name in header if name != column}
-    images = {name: sum(_find(cell, names) is not None for cell in each) for name, each in cells.items()}
+    images = {name: sum(find(cell, names) is not None for cell in each) for name, each in cells.items()}
     best = max(images, key=lambda name: images[name], default="")
     if column and best:
         yield from ((row[SPLIT], number, row.get(best.lower(), "")) for number, row in rows.items() if row[SPLIT])
@@ -253,19 +253,20 @@ def _in_table(path: Path, names: Mapping[str, int]) -> Iterator[tuple[str, int, 
 
 def _with_the_rest(paths: Sequence[Path], names: Mapping[str, int]) -> dict[str, tuple[Path, list[tuple[int, str]]]]:
     """The only list, of val or test, as fastai's `valid.txt` is; what it does not name is train."""
-    if len(paths) != 1 or _split_of(paths[0]) == "train" or not (lines := _lines(paths[0], names)):
+    if len(paths) != 1 or split_of_list(paths[0]) == "train" or not (lines := lines_of(paths[0], names)):
         return {}
-    own = {_find(word, names) for _, word in lines}
+    own = {find(word, names) for _, word in lines}
     longest = {number: name for name, number in sorted(names.items(), key=lambda each: len(each[0])) if number >= 0}
     rest = [(0, name) for number, name in longest.items() if number not in own]
-    return {_split_of(paths[0]): (paths[0], lines), "train": (paths[0], rest)}
+    return {split_of_list(paths[0]): (paths[0], lines), "train": (paths[0], rest)}
 
 
-def _split_of(path: Path) -> str:
+def split_of_list(path: Path) -> str:
+    """The split that a list is named for; "" for none."""
     return listing.role_of(_AFTER.sub("", path.stem))[1]
 
 
-def _names(folder: Path, items: Sequence[Item]) -> Mapping[str, int]:
+def names_of(folder: Path, items: Sequence[Item]) -> Mapping[str, int]:
     """What lists call an image: its path or the end of it, with or without suffix; -1 marks names of several."""
     found: dict[str, int] = {}
     for number, item in enumerate(items):
@@ -289,7 +290,7 @@ def _folders(folder: Path, items: Sequence[Item]) -> Mapping[str, list[str]]:
     return found
 
 
-def _lines(
+def lines_of(
     path: Path, names: Mapping[str, int], folders: Mapping[str, list[str]] = MappingProxyType({})
 ) -> list[tuple[int, str]]:
     """The lines with what each calls an image, those of a folder once for each of its images; none where few of them
@@ -305,10 +306,10 @@ def _lines(
     lines = [
         (number, each)
         for number, word in words
-        for each in ([word] if _find(word, names) is not None else folders.get(plain(word).strip("/"), [word]))
+        for each in ([word] if find(word, names) is not None else folders.get(plain(word).strip("/"), [word]))
     ]
-    known = sum(_find(word, names) is not None for _, word in lines)
-    if known and lines and _find(lines[0][1], names) is None and path.suffix.lower() in _TABLES:
+    known = sum(find(word, names) is not None for _, word in lines)
+    if known and lines and find(lines[0][1], names) is None and path.suffix.lower() in _TABLES:
         lines = lines[1:]  # the names of the columns
     return lines if known > _MOSTLY * len(lines) else []
 
@@ -321,7 +322,7 @@ def _first_word(line: str) -> str:
     return line
 
 
-def _find(word: str, names: Mapping[str, int]) -> int | None:
+def find(word: str, names: Mapping[str, int]) -> int | None:
     """The image that a line names, by its path or by ends of it; -1 where several are called so, None where none is."""
     several = None
     for text in (word, word.split(" ", maxsplit=1)[0]):
@@ -346,7 +347,7 @@ def _assign(
     """Give the images of a list its split; what does not fit is a problem."""
     for line, word in lines:
         place = f"{named(path, folder)}, line {line}"
-        number = _find(word, names)
+        number = find(word, names)
         if number is None or number < 0:
             found = f"{word[:80]}, which is none. Add the image, or remove the line"
             if number is not None:

@@ -39,6 +39,11 @@ _GEOMETRY: Final = re.compile(
 )
 _SIDE: Final = re.compile(r"((im(age|g)?|orig(inal)?|frame|photo)[-_ ]?)*(?P<side>height|width|(?<=[_ -])[hw])")
 _FOUR: Final = 4  # numbers of a box
+_NUMBER: Final = r"-?\d+(\.\d*)?(e[-+]?\d+)?"
+_LIST: Final = re.compile(
+    rf"{_NUMBER}([\s,;]+{_NUMBER}){{3}}|[\[(][\s\[(]*{_NUMBER}([\s,;\[\]()]+{_NUMBER}){{3,}}[\s\])]*"
+)
+_KEYS: Final = re.compile(r"[\"'](\w+)[\"']\s*:")
 _ONE: Final = {"bbox": "", "bbox_xyxy": "corners", "bbox_xywh": "sizes"}
 MIXED: Final = "boxes of either kind"
 _SLIGHTLY: Final = 0.1  # beyond 1 by rounding, or by an object at the image's edge
@@ -75,7 +80,11 @@ def columns_of_boxes(columns: list[str]) -> tuple[str, ...]:
 
 
 def unread_boxes(place: str, rows: Mapping[int, Row], columns: list[str]) -> list[Problem]:
-    """The problem of columns that are called as those of boxes, and hold numbers, but are not read."""
+    """The problem of columns that are not read, and called as those of boxes, or hold several numbers in each cell."""
+    for name in columns:
+        cells = [cell for row in rows.values() if (cell := row.get(name, ""))]
+        if cells and all(map(_are_numbers, cells)):
+            return [_of_numbers(place, name, cells[0])]
     called = [name for name in columns if _GEOMETRY.fullmatch(name)]
     numbers = [name for name in called if all(_is_number(row.get(name, "")) for row in rows.values())]
     if len(numbers) < _FOUR:
@@ -87,6 +96,21 @@ def unread_boxes(place: str, rows: Mapping[int, Row], columns: list[str]) -> lis
         "rename or remove them."
     )
     return [Problem("columns that may be boxes", place, message, whole=True)]
+
+
+def _are_numbers(cell: str) -> bool:
+    """Whether a cell holds four numbers, a list of more, or a box by the names of its edges."""
+    edges = [name for name in _KEYS.findall(cell) if _GEOMETRY.fullmatch(name.lower())]
+    return len(edges) >= _FOUR or _LIST.fullmatch(cell) is not None
+
+
+def _of_numbers(place: str, column: str, cell: str) -> Problem:
+    message = (
+        f"{place}: expected boxes in a column with a known name, found {column}, whose cells hold numbers such as "
+        f"{cell[:40]}. If they are boxes, write them as four numbers in a column bbox_xyxy (left, top, right, bottom) "
+        "or bbox_xywh (left, top, width, height). If the images are to be classified without them, remove the column."
+    )
+    return Problem("columns that may be boxes", place, message, whole=True)
 
 
 def _is_number(cell: str) -> bool:

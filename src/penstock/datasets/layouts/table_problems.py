@@ -30,9 +30,11 @@ def measured(table: Path, folder: Path, names: Sequence[str]) -> Problem:
 def several(table: str, line: int, classes: Sequence[str]) -> Problem:
     """A row of a one-hot table that has no class, or more than one."""
     place = f"{table}, line {line}"
+    none = "If rows without a 1 are a class of their own, add a column for it. "
     message = (
-        f"{place}: expected 1 in the column of one class, found it in {', '.join(classes) or 'none'}. Fix the row, or "
-        "leave it out with --skip-bad. Images of several classes are not supported."
+        f"{place}: expected 1 in the column of one class, found it in {', '.join(classes) or 'none'}. "
+        f"{'' if classes else none}Fix the row, or leave it out with --skip-bad. Images of several classes are not "
+        "supported."
     )
     return Problem("row without one class", place, message)
 

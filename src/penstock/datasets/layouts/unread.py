@@ -1,9 +1,10 @@
-"""Tables that lie beside the data and name its images, but are not read."""
+"""Tables and lists that lie beside the data and name its images, but are not read, and archives beside it."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
@@ -11,6 +12,7 @@ from penstock.datasets.layouts.columns import CLASSES, image_column
 from penstock.datasets.layouts.csv_files import readable
 from penstock.datasets.layouts.lookup import Images
 from penstock.datasets.layouts.split_columns import with_splits
+from penstock.datasets.layouts.split_lists import LISTS, find, is_among_lists, lines_of, names_of, split_of_list
 from penstock.errors import DatasetError
 from penstock.kinds.items import Problem, named
 
@@ -21,6 +23,13 @@ if TYPE_CHECKING:
     from penstock.datasets.layout import Layout
 
 _COLUMNS: Final = 8  # in a sentence
+_LARGEST: Final = 64 << 20  # bytes of a list
+_ARCHIVES: Final = ("*.zip", "*.tar", "*.tar.gz", "*.tgz", "*.7z", "*.rar")
+_BINARY: Final = frozenset({".npy", ".npz", ".pkl", ".pickle", ".mat", ".pt", ".pth", ".h5"})
+_OF_SPLITS: Final = re.compile(
+    r"((train|val|valid|test|split|fold|setid)s?[-_ ]?)+(idx|ids?|ind|indices|index|list|files|names)?[-_ ]?\d*",
+    re.IGNORECASE,
+)
 _LISTS: Final = re.compile(
     r"[\[(]?\s*-?\d[\d.]*([\s,;]+-?\d[\d.]*)+\s*[\])]?|no_box|"
 )  # numbers in a cell, such as a box
@@ -37,12 +46,15 @@ class _Table(NamedTuple):
 
 
 def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Problem]:
-    """A problem for each table that a layout of classes does not read, a note for each that another one does not."""
+    """A problem for each table that a layout of classes does not read, a note for each that another one does not; a
+    problem for each list of some of the images, and a note for each archive.
+    """
     doubtful = found.name == "one folder per class" and not confirmed
-    said = " ".join(found.reasons)
+    yield from _lists(folder, found)
+    yield from map(partial(_archive, folder), listing.plain(folder, *_ARCHIVES))
     for table in _tables(folder):
         name = named(table.path, folder)
-        if re.search(rf"(^|[\s/]){re.escape(table.path.name)}($|[\s,:])", said):
+        if _is_read(table.path, found):
             continue
         if doubtful:
             message = (
@@ -52,6 +64,51 @@ def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Proble
         else:
             message = f"{name}: its column {table.column} names images, but it is not read. {_columns(table)}."
         yield Problem("table that is not read", name, message, fatal=doubtful, whole=True)
+
+
+def _is_read(path: Path, found: Layout) -> bool:
+    """Whether a layout's reasons name a file."""
+    return re.search(rf"(^|[\s/]){re.escape(path.name)}($|[\s,:])", " ".join(found.reasons)) is not None
+
+
+def _lists(folder: Path, found: Layout) -> Iterator[Problem]:
+    """Lists of some of the images, which perhaps are to be left out, and lists of splits in forms of programs."""
+    paths = [path for path in listing.files(folder) if is_among_lists(path.relative_to(folder))]
+    undivided = {item.split for item in found.items} == {"train"}
+    names = names_of(folder, found.items)
+    known = {problem.file for problem in found.problems}
+    for path in paths:
+        if _is_read(path, found) or named(path, folder) in known or path.stat().st_size > _LARGEST:
+            continue
+        if undivided and path.suffix.lower() in _BINARY and _OF_SPLITS.fullmatch(path.stem):
+            yield _binary(named(path, folder))
+        elif path.suffix.lower() in LISTS and not split_of_list(path):
+            lines = [number for _, word in lines_of(path, names) if (number := find(word, names)) is not None]
+            if 1 < len({*lines}) < len(found.items) and len({*lines}) == len(lines):
+                yield _of_some(named(path, folder), len(lines), len(found.items))
+
+
+def _of_some(name: str, listed: int, images: int) -> Problem:
+    message = (
+        f"{name}: expected lists that are read, found one that names {listed:,} of {images:,} images and is not called "
+        "as a split. If these images are to be left out, move them out of the folder; if they are a split, call the "
+        "list train.txt, val.txt or test.txt; if neither, move the list away."
+    )
+    return Problem("list that is not read", name, message, whole=True)
+
+
+def _binary(name: str) -> Problem:
+    message = (
+        f"{name}: expected a list of names in text, found a file that is called as one of splits and is not read. "
+        "Write the names of the images to train.txt, val.txt and test.txt, a line each, or move the file away."
+    )
+    return Problem("list that is not read", name, message, whole=True)
+
+
+def _archive(folder: Path, path: Path) -> Problem:
+    name = named(path, folder)
+    message = f"{name}: it is an archive, whose files are not read. Unpack it if they belong to the data."
+    return Problem("archive beside the data", name, message, fatal=False, whole=True)
 
 
 def refusal(folder: Path) -> DatasetError | None:

@@ -143,3 +143,15 @@ def test_xml_may_lie_further_below(tmp_path, images, texts):
 
     assert (found.layout.name, found.fatal) == ("Pascal VOC XML", [])
     assert [each.item.label[0].right for each in found.items] == [12, 13, 14, 15]
+
+
+def test_equal_names_in_folders_of_their_own_are_told_apart(tmp_path):
+    for place in ("day", "night"):
+        for number in range(2):
+            write(tmp_path / f"{place}/JPEGImages/{number}.jpg", make_image(seed=number))
+            write(tmp_path / f"{place}/Annotations/{number}.xml", xml((f"{place}car", 2, 3, 12, 20)))
+    found = inspect(tmp_path)
+    assert found.fatal == []
+    assert {each.item.name: found.labels.classes[each.item.label[0].label] for each in found.items} == {
+        f"{place}/JPEGImages/{number}": f"{place}car" for place in ("day", "night") for number in range(2)
+    }

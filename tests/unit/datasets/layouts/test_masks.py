@@ -6,7 +6,7 @@ import pytest
 from support import miniatures
 from support.layouts import notes, words
 
-from penstock.datasets import inspect
+from penstock.datasets import LayoutOptions, inspect
 from penstock.kinds import Labels
 
 IDS = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2
@@ -153,3 +153,21 @@ def test_one_object_of_a_folder_for_each_image_is_one_too(tmp_path):
 
     assert (found.layout.task, [len(each.item.label) for each in found.items]) == ("instances", [3, 1, 2])
     assert notes(tmp_path) == ["train9/images: there is no masks/ beside it: it is left out."]
+
+
+@pytest.mark.parametrize("above", ["", "training/"])
+def test_of_several_folders_of_masks_the_one_that_is_named_counts(tmp_path, above):
+    """SYNTHIA's colours beside its ids, Mapillary's instances beside its labels."""
+    ids = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 3
+    color = cv2.imencode(".png", np.eye(3, dtype=np.uint8)[ids] * 200)[1].tobytes()
+    for number in range(4):
+        miniatures.write(tmp_path / f"{above}RGB/{number}.png", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"{above}GT/LABELS/{number}.png", miniatures.gray(ids))
+        miniatures.write(tmp_path / f"{above}GT/COLOR/{number}.png", color)
+    assert words(tmp_path)[0] == (
+        "RGB/: expected one folder of images and one of their masks, found that GT/LABELS/, GT/COLOR/ fit. Choose both, for "
+        "example with --images RGB --masks GT/LABELS."
+    )
+    found = inspect(tmp_path, how=LayoutOptions(images="RGB", masks="GT/LABELS"))
+    assert found.fatal == []
+    assert {each.item.label.parent.name for each in found.items} == {"LABELS"}

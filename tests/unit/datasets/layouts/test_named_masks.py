@@ -10,7 +10,7 @@ from support.datasets import records
 from support.layouts import words
 from support.miniatures import gray, make_image, write
 
-from penstock.datasets import inspect, pack
+from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.images import decode_image, decode_mask
 from penstock.kinds import Labels
 from penstock.kinds.fields import decode_segmentation
@@ -175,6 +175,36 @@ def test_folders_of_images_and_masks_together_are_none_of_either(tmp_path):
         "into one mask, or remove one."
         for one, other in (("_mask", "_mask_1"), ("_mask_1", "_mask"))
     ]
+
+
+@pytest.mark.parametrize("ends", [("_1stHO", "_2ndHO"), ("_expert_a", "_expert_b")])
+def test_masks_of_raters_beside_the_images_are_told_apart(tmp_path, ends):
+    """CHASE: Image_01L.jpg, Image_01L_1stHO.png, Image_01L_2ndHO.png."""
+    for number in range(4):
+        write(tmp_path / f"Image_{number:02}L.jpg", make_image(seed=number))
+        for shift, end in enumerate(ends):
+            write(tmp_path / f"Image_{number:02}L{end}.png", gray(np.roll(IDS, shift, axis=1)))
+    first, second = (end.strip("_") for end in ends)
+    assert words(tmp_path) == [
+        f"Image_00L: expected one mask, found those of 2 raters: {first}, {second}. Choose one with --rater {first}, or the "
+        "most frequent value of each pixel with --rater majority."
+    ]
+    found = inspect(tmp_path, how=LayoutOptions(rater=second))
+    assert found.fatal == []
+    assert {each.item.label.name for each in found.items} == {f"Image_{n:02}L{ends[1]}.png" for n in range(4)}
+
+
+def test_masks_of_classes_beside_the_images_are_put_together(tmp_path):
+    ids = np.zeros((24, 32), np.uint8)
+    for number in range(4):
+        write(tmp_path / f"eye{number}.jpg", make_image(seed=number))
+        for name, columns in (("cup", slice(4, 8)), ("disc", slice(12, 20))):
+            mask = ids.copy()
+            mask[:, columns] = 255
+            write(tmp_path / f"eye{number}_{name}.png", gray(mask))
+    found = inspect(tmp_path)
+    assert (found.fatal, found.labels.classes) == ([], ("background", "cup", "disc"))
+    assert dict(found.items[0].pixels) == {0: 24 * 20, 1: 24 * 4, 2: 24 * 8}
 
 
 def test_of_images_and_two_kinds_of_masks_neither_kind_is_an_image(tmp_path):

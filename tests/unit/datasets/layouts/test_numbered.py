@@ -166,7 +166,7 @@ class TestMistakes:
         assert said.startswith("images/1.tif: masks/1.tif: expected ")
 
     def test_a_mask_in_colour_is_none(self, raw):
-        write(raw / "masks/1.tif", tiff(np.zeros((24, 32, 3), np.uint8)))
+        write(raw / "masks/1.tif", tiff(np.tile(np.array([0, 0, 9], np.uint8), (24, 32, 1))))
         assert words(raw, LayoutOptions("numbered-masks")) == [
             "images/1.tif: masks/1.tif: expected a mask of one channel that holds numbers, found an image in the mode RGB. "
             "Save the numbers of the objects in one channel."

@@ -33,7 +33,8 @@ def test_rows_of_no_class_or_several_are_named(tmp_path):
 
     assert words(tmp_path) == [
         f"truth.csv, line 3: expected 1 in the column of one class, found it in cat, dog. {end}",
-        f"truth.csv, line 4: expected 1 in the column of one class, found it in none. {end}",
+        f"truth.csv, line 4: expected 1 in the column of one class, found it in none. If rows without a 1 are a class of their "
+        f"own, add a column for it. {end}",
     ]
     assert labels(inspect(tmp_path)) == {"a": "cat"}
 

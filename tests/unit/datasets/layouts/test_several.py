@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
+from PIL import Image
 from support import miniatures
 from support.datasets import records
 from support.layouts import words
@@ -191,3 +193,24 @@ def test_masks_that_cover_nearly_the_same_are_those_of_raters(tmp_path, pattern,
     found = inspect(tmp_path, Labels(mapping={255: 1}), how=LayoutOptions(rater=names[1]))
     assert found.fatal == []
     assert all(dict(each.pixels)[1] == (TOP & ~CORNER & ~LEFT).sum() for each in found.items)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_black_and_white_masks_may_be_stored_in_colour(tmp_path, mode):
+    fill(tmp_path, {"cell": TOP, "nucleus": CORNER}, "masks/{1}/{0}.png")
+    before = inspect(tmp_path)
+    for path in tmp_path.glob("masks/*/*.png"):
+        Image.open(path).convert(mode).save(path)
+    after = inspect(tmp_path)
+    assert (after.fatal, after.labels.classes) == ([], ("background", "cell", "nucleus"))
+    assert [each.pixels for each in after.items] == [each.pixels for each in before.items]
+
+
+def test_one_mask_in_colours_does_not_end_the_folder(tmp_path):
+    fill(tmp_path, {"cell": TOP, "nucleus": CORNER}, "masks/{1}/{0}.png")
+    colors = np.random.default_rng(1).integers(0, 256, (24, 32, 3), np.uint8)
+    miniatures.write(tmp_path / "masks/cell/0.png", cv2.imencode(".png", colors)[1].tobytes())
+    assert words(tmp_path) == [
+        f"{tmp_path}/masks/cell/0.png: expected a mask of one channel that holds numbers, found an image in the mode RGB. "
+        "Save the numbers of the objects in one channel."
+    ]

@@ -769,6 +769,45 @@ def test_columns_that_may_be_boxes_are_no_classes(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("column", "cell"),
+    [
+        ("bbox_yxyx", "[2, 1, 4, 3]"),
+        ("region", "1 2 3 4"),
+        ("outline", "[[1, 2], [3, 4], [5, 6]]"),
+        ("rect", "{'x': 1, 'y': 2, 'width': 3, 'height': 4}"),
+    ],
+)
+def test_a_column_of_numbers_may_be_boxes(tmp_path, column, cell):
+    miniatures.write(tmp_path / "0.jpg", miniatures.make_image())
+    quoted = f'"{cell}"'
+    miniatures.write(tmp_path / "labels.csv", f"image,{column},class\n0.jpg,{quoted},cat\n")
+    assert words(tmp_path)[0] == (
+        f"labels.csv: expected boxes in a column with a known name, found {column}, whose cells hold numbers such as "
+        f"{cell[:40]}. If they are boxes, write them as four numbers in a column bbox_xyxy (left, top, right, bottom) or "
+        "bbox_xywh (left, top, width, height). If the images are to be classified without them, remove the column."
+    )
+
+
+@pytest.mark.parametrize("cell", ["2019 10", "[1, 2]", "{'iso': 100, 'f': 2.8, 'time': 0.01, 'zoom': 3}", "1 2 3 4 5"])
+def test_a_column_of_other_numbers_is_no_box(tmp_path, cell):
+    for number in range(2):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+    miniatures.write(tmp_path / "labels.csv", f'image,about,class\n0.jpg,"{cell}",cat\n1.jpg,"{cell}",dog\n')
+    assert words(tmp_path) == []
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_a_table_in_utf_16_is_read(tmp_path, encoding):
+    """As Excel writes Unicode text: with a byte order mark, and tabs."""
+    for number in range(2):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+    text = "\ufeff" * (encoding == "utf-16-be") + "image\tlabel\n0.jpg\tFüchse\n1.jpg\tIgel\n"
+    miniatures.write(tmp_path / "labels.csv", text.encode(encoding))
+    found = inspect(tmp_path)
+    assert (found.fatal, found.labels.classes) == ([], ("Füchse", "Igel"))
+
+
+@pytest.mark.parametrize(
     ("header", "rows"),
     [
         (",filename,label", ["0,{}.jpg,{}"]),
