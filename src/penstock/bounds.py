@@ -45,7 +45,7 @@ def bounds_of(kind: Any) -> dict[str, tuple[Meta, ...]]:
 
 
 def outside(value: Any, bounds: Iterable[Meta]) -> dict[str, str]:
-    """What of a value, a number or a tuple of numbers, lies outside its bounds: the parts of an error, or nothing."""
+    """The parts of an error if a number or a tuple of numbers is outside its bounds; else an empty dictionary."""
     numbers = value if isinstance(value, tuple) else (value,)
     for meta in bounds:
         highest = (meta.extra or {}).get(_ASCENDING)

@@ -51,7 +51,7 @@ def choose(name: str, local_rank: int = 0) -> torch.device:
 
 
 def describe(device: torch.device) -> str:
-    """The device as people know it."""
+    """The device as text, with the name of the GPU or the number of CPU threads."""
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
     return f"cpu ({counted(torch.get_num_threads(), 'thread')})" if device.type == "cpu" else str(device)
@@ -74,7 +74,7 @@ def training_layout(model: nn.Module, device: torch.device) -> torch.memory_form
 
 
 def lay_out(inputs: Any, layout: torch.memory_format) -> Any:
-    """What a task makes, channels last, in the layout of a training: tensors, also in a dict."""
+    """Convert channels-last model inputs, a tensor or a dict of tensors, to the memory layout of training."""
     if isinstance(inputs, dict):
         return {name: lay_out(value, layout) for name, value in inputs.items()}
     first = layout is torch.contiguous_format and isinstance(inputs, torch.Tensor)

@@ -120,7 +120,7 @@ class Events:
     silent: bool = False
 
     def __call__(self, event: Event) -> None:
-        """Tell of an event."""
+        """Log an event and pass it to `on_event`."""
         if self.silent:
             return
         for line in event.message.splitlines():

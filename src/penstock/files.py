@@ -31,10 +31,10 @@ def state_folder() -> Path:
 
 
 def check_regular(path: Path, limit: int | None = None) -> None:
-    """Whether a path is a file that ends: a pipe would be waited for without end.
+    """Check that a path is a regular file, as reading a pipe may never end.
 
     Raises:
-        OSError: it is none, not there, or larger.
+        OSError: the path is no regular file, does not exist, or is larger than `limit`.
     """
     if "\0" in str(path):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
@@ -117,7 +117,7 @@ def leftovers(folder: Path) -> list[Path]:
 
 
 def is_leftover(path: Path) -> bool:
-    """Whether a path is called as what Penstock writes is before it has its name."""
+    """Whether a path has the name of a temporary file or folder of Penstock."""
     return _OURS.fullmatch(path.name) is not None
 
 

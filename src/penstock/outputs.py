@@ -28,7 +28,7 @@ def check(path: Path, command: str, suffixes: tuple[str, ...] = ()) -> None:
             is.
 
     Raises:
-        OutputError: it has another one, or something else is there.
+        OutputError: the name has another suffix, or another file is there.
     """
     if path.is_dir() and path.suffix.lower() not in suffixes:
         return  # writing says what is wrong with it

@@ -110,4 +110,4 @@ def duration(seconds: float) -> str:
 
 
 def silent(done: int, total: int) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress: the default of `progress` parameters."""

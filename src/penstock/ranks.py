@@ -119,7 +119,7 @@ class Launch:
     """The command of torchrun that started this process.
 
     Attributes:
-        name: the same in all processes of a machine that one command started, whenever it did; no two commands' are.
+        name: the same in all processes that one command started on a machine, restarts included, and in no others.
         restarts: how often it has started all processes again, as one of them failed (`--max-restarts`).
     """
 

@@ -66,7 +66,7 @@ class Snapshot:
         return sum(len(partition) for partition in self.partitions)
 
     def first(self, count: int) -> Snapshot:
-        """The first records alone, at most so many."""
+        """The first `count` records, or all records if there are fewer."""
         kept = []
         for partition in self.partitions:
             part = min(count, len(partition))
@@ -87,7 +87,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The whole state of the data path: the next position in the plan of a digest, "" for the start of any."""
+    """The state of the data path: the next position, and the digest of its plan; "" for the start of any plan."""
 
     position: int = 0
     plan: str = ""

@@ -30,8 +30,8 @@ def recipe(
 
     Args:
         file: a recipe in TOML; by default the defaults are given.
-        task: whose defaults, by its built-in name.
-        model: whose defaults: cifar10-tutorial and cifar10-fast have their own.
+        task: built-in name of the task whose defaults are shown.
+        model: name of the model whose defaults are shown, such as cifar10-tutorial or cifar10-fast.
         settings: changes, as for `train`.
 
     Raises:
@@ -54,7 +54,7 @@ def recipe(
 
 
 def _task_of(given: Mapping[str, Any], task: str) -> type[Task]:
-    """What is learnt: what somebody says, else what the dataset of a recipe holds, where it is there."""
+    """The task that the caller or the recipe names, or else the task of the dataset, if the dataset exists."""
     from penstock.tasks import find_task  # noqa: PLC0415 - with PyTorch
 
     location = locate(str(given.get("data.path", "")))
@@ -89,7 +89,7 @@ def advise(
         options: as for `train`.
 
     Raises:
-        PenstockError: something cannot be had, or does not fit.
+        PenstockError: the dataset or the weights cannot be read, or a setting does not fit.
     """
     given = {"data.path": str(data), **settings_of(settings, **options)}
     from penstock import assembly  # noqa: PLC0415 - with PyTorch

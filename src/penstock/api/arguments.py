@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def suggested(function: Callable[P, T]) -> Callable[P, T]:
-    """The function, which says of an unknown keyword argument which one is probably meant, or which setting; its
+    """Wrap a function to suggest the argument or setting that was probably meant by an unknown keyword. Its
     signature has the keywords of a `TypedDict` one by one.
 
     Python suggests some itself from 3.13 on, but knows no settings.
@@ -42,13 +42,13 @@ def suggested(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def check_numbers(**given: tuple[float, float, float]) -> None:
-    """Whether arguments are numbers of their ranges.
+    """Check that arguments are numbers within their ranges.
 
     Args:
         given: (number, lowest, highest) by the names of the arguments.
 
     Raises:
-        RecipeError: one is none.
+        RecipeError: an argument is no number, or is outside its range.
     """
     for name, (number, lowest, highest) in given.items():
         if isinstance(number, bool) or not isinstance(number, int | float) or not lowest <= number <= highest:
@@ -57,7 +57,7 @@ def check_numbers(**given: tuple[float, float, float]) -> None:
 
 
 def as_list(names: str | Sequence[str]) -> list[str]:
-    """Names that are given, of which a single one may stand for a list of it."""
+    """The names as a list; a single name becomes a list of one."""
     return [names] if isinstance(names, str) else [*names]
 
 

@@ -36,8 +36,8 @@ class Split:
     """One split of a dataset: its records by number, and feeds for loops of one's own.
 
     Attributes:
-        dataset: whose.
-        name: of the split.
+        dataset: the dataset that the split belongs to.
+        name: name of the split, such as "train".
     """
 
     dataset: Data
@@ -45,12 +45,12 @@ class Split:
 
     @property
     def info(self) -> SplitInfo:
-        """What dataset.json or the topic says of it."""
+        """The description of the split in dataset.json or in the topic."""
         return self.dataset.opened.split(self.name)
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the kind of record counts (pixels, images or boxes), by the name of the class."""
+        """Number of pixels, images or boxes of each class, depending on the kind of record, by class name."""
         return dict(zip(self.dataset.classes, self.info.per_class, strict=True))
 
     def __repr__(self) -> str:
@@ -63,7 +63,7 @@ class Split:
         """A record by its number, in the order in which it is stored.
 
         Raises:
-            IndexError: there are fewer.
+            IndexError: the split has no record of this number.
         """
         source: Any = self.dataset.opened.source(self.name)
         plan = Plan(source.snapshot())
@@ -169,7 +169,7 @@ class Data:
 
     @property
     def task(self) -> str:
-        """What it is for."""
+        """Name of the task that the dataset was packed for."""
         return self.opened.description.task
 
     @property

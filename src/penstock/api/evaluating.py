@@ -1,4 +1,4 @@
-"""What is done with a run's model and its data; apart, because it needs PyTorch."""
+"""Evaluation and replay of a run, in a separate module because both need PyTorch."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class LoadedModel:
         return LoadedModel(self.trained.with_sliding_window(side, overlap))
 
     def unit(self, *paths: str | Path) -> str:
-        """What `write` would predict of some paths: "volume" where there is one among them, else "image"."""
+        """The unit that `write` predicts for some paths: "volume" if they contain a volume, else "image"."""
         others = self._others([place for place in parsed([*map(str, paths)]) if isinstance(place, Path)])
         return others.unit if others else "image"
 
@@ -135,15 +135,15 @@ class LoadedModel:
             output: the folder to write to.
             paths: images, their addresses, folders, lists of images, videos, cameras; or volumes and folders of them.
             labels: a folder of true labels of volumes, to score against.
-            ids: those of masks: of the classes, or the original ones of the raw masks.
+            ids: ids to write into masks: "classes" for class ids, or "original" for the ids of the raw masks.
             palette: colours of the classes: auto, distinct, voc, cityscapes or ade20k.
             color: whether masks are written in colour too.
             score: above which boxes are drawn, 0 to 1; by default 0.3.
             progress: called with the images or volumes that are done, and those in all.
 
         Raises:
-            DatasetError: there are none, or a file would be overwritten that is no prediction.
-            RecipeError: the task does not predict them, or has no use for an option.
+            DatasetError: there is nothing to predict, or a file that is no prediction would be overwritten.
+            RecipeError: the task does not predict these inputs, or does not support an option.
         """
         _check_choice("ids", ids, ("classes", "original"))
         _check_choice("palette", palette, _PALETTES)

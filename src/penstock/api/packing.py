@@ -34,7 +34,7 @@ _BYTE = 255
 
 
 class RawOptions(TypedDict, total=False):
-    """What may be said of a folder of raw images; `penstock inspect --help` says what each means."""
+    """Options for a folder of raw images; `penstock inspect --help` explains each of them."""
 
     classes: str | Path | Sequence[str]
     ignore: int
@@ -79,7 +79,7 @@ def inspect(
         duplicates: a PNG file for `draw_duplicates` of what is found; refused before any image is read.
         progress: called with the images that are done, and those in all.
         on_layout: called with the layout, before any image is read.
-        options: what is said of the folder: `layout`, `classes`, `task` and the others of `RawOptions`.
+        options: options for the folder, such as `layout`, `classes` and `task`; `RawOptions` lists all.
 
     Raises:
         DatasetError: the folder has no layout that is known, or an option does not fit.
@@ -205,7 +205,6 @@ def download(name: str, output: str | Path, *, url: str = "", progress: Callable
 
 
 def _check_options(threads: int, options: RawOptions) -> None:
-    """Whether the numbers of what is said of raw images are in their ranges."""
     check_numbers(
         threads=(threads, 0, math.inf),
         ignore=(options.get("ignore", 0), 0, _BYTE),

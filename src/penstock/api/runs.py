@@ -46,7 +46,7 @@ class Run:
 
     @property
     def recipe(self) -> Recipe:
-        """What it trained."""
+        """The recipe of the run."""
         from penstock.assembly.runs import run_recipe  # noqa: PLC0415 - with PyTorch
 
         return run_recipe(RunFolder.open(self.path).path)
@@ -154,7 +154,7 @@ class Run:
 
     @property
     def summary(self) -> RunSummary:
-        """What there is to say of it: state, steps, best score, model, data, time, tags and note."""
+        """Summary of the run: state, steps, best score, model, data, time, tags and note."""
         return summarize(RunFolder.open(self.path).path)
 
     @property
@@ -223,7 +223,7 @@ def load(
 
 
 def list_runs(root: str | Path = "runs") -> list[RunSummary]:
-    """What there is to say of every run in a folder, by number: state, steps, best score, model, data, time and note.
+    """Summaries of all runs in a folder, by number: state, steps, best score, model, data, time and note.
 
     Args:
         root: the parent folder of the run folders.
@@ -235,7 +235,7 @@ def list_runs(root: str | Path = "runs") -> list[RunSummary]:
 
 
 def compare(*runs: str | Path | Run | RunSummary) -> RunComparison:
-    """In what runs differ: scores, recipe, data, code and environment, and why scores may not be compared.
+    """Compare runs: scores, recipe, data, code and environment, and why scores may not be compared.
 
     Args:
         runs: at least two.

@@ -24,8 +24,8 @@ class Sheet:
     Attributes:
         png: the image as a PNG.
         records: where each image is from: its partition and offset; none where that is written below it.
-        notes: what there is to know of the settings.
-        first: the position of the first image in the order of the training, where it is of a step.
+        notes: remarks about the settings.
+        first: position of the first image in the order of training, if the grid shows a step of a run.
         path: where it was written; None where it was not.
     """
 
@@ -77,7 +77,6 @@ class Sample:
 
 
 def _label_words(label: Any) -> str:
-    """A label in a few words."""
     if isinstance(label, dict):
         return counted(len(label["classes"]), "object")
     return f"{label.dtype} {label.shape}" if hasattr(label, "shape") else str(label)

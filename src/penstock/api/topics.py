@@ -28,7 +28,7 @@ def creation(
         create: whether it is made.
 
     Raises:
-        DatasetError: something is said of a topic that is there.
+        DatasetError: an option for a new topic is given without `create`.
     """
     if create:
         return Creation(partitions or shards, replicas, retention or None, (max_size or _RECORD) << 20)

@@ -185,7 +185,7 @@ def check(
 
 
 def _attached(hooks: Sequence[Any], max_time: str) -> list[Hook]:
-    """Those of some hooks that are objects, and the one that minds the time."""
+    """The hooks that are objects, and a `MaxTime` hook if the time is limited."""
     from penstock.hooks import MaxTime  # noqa: PLC0415 - with PyTorch
 
     return [*(each for each in hooks if not _is_named(each)), *([MaxTime(max_time)] if max_time else [])]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Need:
-    """What a setting needs of another one.
+    """The value that settings need another setting to have.
 
     Attributes:
         settings: those that need it.
@@ -150,7 +150,7 @@ def check_effects(recipe: Recipe, *begun: Recipe) -> None:
 
 
 def check_abilities(recipe: Recipe, task: type[Task], *begun: Recipe) -> None:
-    """Settings that somebody changed must be for what is learnt; arguments as of `check_effects`.
+    """Refuse changed settings that the task does not support; arguments as for `check_effects`.
 
     Raises:
         RecipeError: the task does not support one.
@@ -169,16 +169,16 @@ def _changed(setting: str, recipe: Recipe, begun: Sequence[Recipe]) -> bool:
 
 
 def _value(recipe: Recipe, setting: str) -> Any:
-    """A setting; None where it is one of another member than was chosen."""
+    """The value of a setting; None if it belongs to another member of a union than the chosen one."""
     section, _, name = setting.rpartition(".")
     return getattr(attrgetter(section)(recipe), name, None)
 
 
 def check_parts(recipe: Recipe) -> None:
-    """Settings of a network that is not trained would have no effect.
+    """Refuse settings of a network that the recipe does not train.
 
     Raises:
-        RecipeError: there are some.
+        RecipeError: there are such settings.
     """
     check_decoder(recipe.model.name, recipe.model.decoder)
     parts, plain = recipe.model.deeplab, DeepLabConfig()

@@ -1,4 +1,4 @@
-"""How many steps some passes over the training split are, and how many are taken by default."""
+"""The number of steps in a number of epochs, and the default number of steps."""
 
 from __future__ import annotations
 
@@ -111,7 +111,6 @@ def with_values(resolved: Resolved, values: dict[str, Any], origin: str) -> Reso
 
 
 def _epoch(recipe: Recipe) -> float:
-    """The steps of one epoch."""
     data = recipe.data
     location = locate(data.path)
     if location.grows:

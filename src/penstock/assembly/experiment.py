@@ -163,7 +163,7 @@ class Experiment:
         """A new model; its random weights follow from the seed.
 
         Args:
-            blank: whether all weights are about to be loaded, and none need to be downloaded or told from the data.
+            blank: whether all weights are about to be loaded, and need not be downloaded or computed from the data.
         """
         task = self._task(without_weights(self.recipe)) if blank else self.task
         with torch.random.fork_rng([]):
@@ -177,7 +177,6 @@ class Experiment:
         return model
 
     def _some_images(self) -> torch.Tensor:
-        """Some training images as they are evaluated, uint8 (n, h, w, 3)."""
         plan = Plan(self._training.snapshot() if isinstance(self.plan, Chain) else self.plan.snapshot)
         feed = Feed(plan, self._training, self.task.prepare(train=False), batch=1, augment=False)
         spread = range(0, len(plan), max(1, len(plan) // _LOOKED_AT))
@@ -185,10 +184,10 @@ class Experiment:
 
 
 def freeze_backbone(model: nn.Module, name: str) -> None:
-    """Have the backbone learn nothing.
+    """Freeze the backbone.
 
     Raises:
-        RecipeError: the model has none of its own.
+        RecipeError: the model has no backbone.
     """
     encoder = getattr(model, "encoder", None)
     if encoder is None:
@@ -207,7 +206,7 @@ def without_weights(recipe: Recipe) -> Recipe:
 
 
 def notes(parts: Experiment) -> list[str]:
-    """What is no mistake, but people may not expect."""
+    """Notes on settings that are valid, but may have unexpected effects."""
     data = parts.recipe.data
     both = set(data.train.split("+")) & set(data.validation.split("+"))
     seen = [

@@ -89,7 +89,7 @@ class Resolved:
     Attributes:
         recipe: with every setting.
         given: the settings that somebody gave, named as `section.key`.
-        origins: of every other setting that is not a general default, what it comes from.
+        origins: for every other setting that is not a general default, the task, model or option that set it.
         notes: what people are told of the settings when training begins.
     """
 
@@ -158,7 +158,7 @@ def _of_members(recipe: Recipe, known: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_abilities(task: type[Task]) -> Settings:
-    """The network of a task that builds one only is named as the task is; without a backbone there are no weights."""
+    """Defaults of a task without a choice of models (the name of its kind) or without pretrained weights."""
     settings = {}
     if Ability.MODELS not in task.supports:
         settings["model.name"] = task.kind.name

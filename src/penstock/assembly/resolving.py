@@ -62,7 +62,6 @@ def resolve_settings(given: Mapping[str, Any], where: str = "", notes: tuple[str
 
 
 def _check_model(name: str, task: type[Task]) -> None:
-    """A task that builds one network only is not asked for another one."""
     if name not in ("", task.kind.name) and Ability.MODELS not in task.supports:
         raise refusal(task, Ability.MODELS, f"model.name={name}")
 

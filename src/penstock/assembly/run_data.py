@@ -28,7 +28,7 @@ class RunData:
     """What a run's data was.
 
     Attributes:
-        content: names the dataset's classes and, of shards, its records.
+        content: fingerprint of the dataset: of its classes and, for shards, of its records.
         snapshots: by split.
         known: the `first_record` of a stream.
         stages: of a training that follows a topic: its snapshots, one after the other.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def run_recipe(path: Path) -> Recipe:
-    """The recipe of a run, its places being those of the copies that the run carries.
+    """The recipe of a run, with the paths of custom files replaced by those of the copies in the run folder.
 
     Raises:
         RecipeError: it is damaged.
@@ -106,7 +106,7 @@ def open_on(path: Path, data: str) -> Experiment:
     matched by their names.
 
     Raises:
-        PenstockError: the folder is no run, or the dataset is none or another one than that.
+        PenstockError: the folder is no run, or the dataset is missing or does not fit the run.
     """
     parts, dataset = described_run(path), locate(data).open()
     learnt, there = parts.dataset.description, dataset.description

@@ -62,7 +62,6 @@ def demo(*, output: Annotated[Path, Parameter(name=["--output", "-o"], help="Fol
 
 
 def _claim(output: Path) -> None:
-    """Mark the folder as the demo's."""
     mark = output / _MARK
     others = [path for path in output.iterdir() if not path.name.startswith(".")] if output.is_dir() else []
     if others and not mark.is_file():

@@ -88,7 +88,7 @@ def _set_aside(data: ps.Data) -> str:
 
 
 def _parted(found: ps.Inspection, raw: RawArguments) -> ps.Inspection:
-    """The inspection without what has problems, and with a split val, where that is wanted."""
+    """The inspection without items that have problems (--skip-bad) and with a split val (--validation)."""
     if raw.skip_bad and found.fatal:
         found = _without_bad(found)
     return found.divided(raw.validation) if raw.validation else found

@@ -172,7 +172,6 @@ def _rank() -> tuple[int, int]:
 
 
 def _refuse_beside(resume: Path | None, checkpoint: str, fixed: dict[str, bool]) -> None:
-    """What says nothing to a run that is resumed, or to a new one."""
     if resume is not None and (given := [what for what, is_given in fixed.items() if is_given]):
         raise RecipeError(
             f"--resume {resume}",

@@ -60,10 +60,10 @@ def built(kind: type[_T], tree: Mapping[str, Any], where: str, key: str = "") ->
 
 
 def check_tree(kind: Any, tree: Mapping[str, Any], where: str, key: str = "") -> None:
-    """Whether the settings of a tree are known and their values fit, whatever others they will stand beside.
+    """Check that the settings of a tree are known and have valid values, independently of other settings.
 
     Raises:
-        RecipeError: one is not, or does not.
+        RecipeError: a setting is not known, or its value does not fit.
     """
     if found := member_named(kind, tree.get(NAME)):
         _check_owned(kind, found, tree, where, key)
@@ -111,7 +111,7 @@ def _chosen(kind: Any, name: Any, key: str, where: str) -> type:
 
 
 def _check_owned(kind: Any, member: type, table: Mapping[str, Any], where: str, key: str) -> None:
-    """Settings of another member of the union than the one that is chosen are said to be its own."""
+    """Refuse settings of another member of a union than the chosen one, and name the member that has them."""
     for name in table:
         owners = [name_of(each) for each in members(kind) if name in fields_of(each)]
         if name in fields_of(member) or not owners:
@@ -151,7 +151,6 @@ def _missing(kind: type, name: str, where: str, key: str) -> RecipeError:
 
 
 def _leaf(owner: type, name: str, value: Any, key: str, where: str) -> Any:
-    """The value of a setting in its type and within its bounds."""
     kind = fields_of(owner)[name]
     numbers = tuple(value) if isinstance(value, list | tuple) else value
     try:
@@ -203,7 +202,6 @@ def _in_words(text: str) -> str:
 
 
 def _plain(value: Any, kind: Any, key: str, where: str) -> Any:
-    """A value of a plain type."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""What a recipe's types cannot say."""
+"""Rules between the settings of a recipe, which types cannot express."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def check(recipe: Recipe, where: str) -> Recipe:
 
 
 def check_new(recipe: Recipe) -> None:
-    """What has no effect is refused where a run begins; those that began with it go on.
+    """Refuse settings without an effect in a new run. Runs that began with such settings can still be resumed.
 
     Raises:
-        RecipeError: a setting has none.
+        RecipeError: a setting has no effect.
     """
     check_follow(recipe)
     loss, data = recipe.loss, recipe.data
@@ -78,7 +78,7 @@ def check_new(recipe: Recipe) -> None:
 
 
 def check_pieces(recipe: Recipe, ranks: int) -> None:
-    """Norms over all ranks need as many passes on each of them, images that are mixed need pairs.
+    """Check that the batch can be cut over ranks and micro-batches, and into pairs of images that are mixed.
 
     Raises:
         RecipeError: the global batch cannot be cut so.
@@ -157,10 +157,10 @@ def _check_losses(recipe: Recipe, where: str) -> None:
 
 
 def check_follow(recipe: Recipe) -> None:
-    """What is followed must grow, and have no end.
+    """Refuse to follow a folder of shards, or a topic up to a given end.
 
     Raises:
-        RecipeError: it does not, or has one.
+        RecipeError: the data does not grow, or --until is given.
     """
     if not recipe.follow.on:
         if recipe.follow.replay_ratio:

@@ -102,7 +102,7 @@ def switched(tree: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:
 
 
 def over(below: Mapping[str, Any], above: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Settings of two doors, as by `flat`, of which the second one wins.
+    """Merge settings from two sources, in the form of `flat`; those of the second source win.
 
     Returns:
         The settings; and the sections in which the second one chooses another member, so that nothing is left of the
@@ -155,7 +155,7 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def joined(settings: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of one door, named as `section.key`, so that their order does not matter.
+    """Merge settings of one source, named as `section.key`, so that their order does not matter.
 
     Raises:
         RecipeError: one has two values.

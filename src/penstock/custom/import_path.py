@@ -38,7 +38,7 @@ class ImportPath:
         return f"{source}-{self.name}"
 
     def beside(self, folder: Path) -> ImportPath:
-        """The place with a file that is not absolute counted from a folder."""
+        """The import path, with a relative file resolved against a folder."""
         if not self.is_file or Path(self.source).is_absolute():
             return self
         return ImportPath(str(folder / self.source), self.name)

@@ -38,7 +38,7 @@ _ADMITTED: Final[dict[Path, Listed]] = {}
 
 
 def admit(listed: Listed) -> None:
-    """Have files below a folder be loaded from these bytes from now on, and no other file there."""
+    """Load files below a folder from these bytes from now on, and refuse all other files there."""
     _ADMITTED[listed.folder] = listed
 
 

@@ -69,7 +69,7 @@ def infer_classes(items: Sequence[InspectedItem], labels: Labels, kind: Kind) ->
 def check_together(
     layout: Layout, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
 ) -> Iterator[Problem]:
-    """What only shows when all items are seen."""
+    """Problems that are found only by comparing all items."""
     yield from _leaks(items, folder)
     yield from duplicates.near(items, folder)
     yield from _elsewhere(items, folder)
@@ -88,7 +88,7 @@ def check_together(
 
 
 def _otherwise(layout: Layout, items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:
-    """A note where boxes of four numbers without names leave their images, as the others of them would not."""
+    """A note if boxes reach outside their images, which suggests the other box format (xyxy or xywh)."""
     outside = sum(any(problem.kind == _OUTSIDE for problem in each.problems) for each in items)
     if layout.boxes and outside:
         read, other = ("corners", "xywh") if layout.boxes == "xyxy" else ("a corner and a size", "xyxy")
@@ -113,7 +113,6 @@ def check_splits(items: Sequence[InspectedItem], folder: Path) -> Iterator[Probl
 
 
 def _leaks(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:
-    """The same image in two splits."""
     # Slices of air are alike in all volumes.
     single = [each for each in items if not each.item.is_slice]
     for first, each in copies(single):

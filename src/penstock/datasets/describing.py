@@ -85,7 +85,7 @@ def _left_out(layout: Layout) -> list[str]:
 
 
 def _notes(found: Inspection) -> list[str]:
-    """What is no problem, but people may not expect."""
+    """Notes on data that is valid, but may be unexpected."""
     notes = []
     if found.items and all(map(_is_unlabelled, found.items)):
         notes.append(

@@ -110,7 +110,7 @@ class Description:
         ignore_label: the id that does not count; only segmentation has one.
         splits: by name.
         layout: what the data was packed from.
-        content: a hash over all of it but `layout` and what is a hash of a file by itself.
+        content: a hash over the description without `layout`, `code` and the hashes of single files.
         original: of every class, the id that it had in the raw masks; empty where it was the same.
         mapping: of raw ids, old to new, as they were packed.
         channels, bits: of the images; bits are 8 or 16 per channel.
@@ -351,7 +351,7 @@ class FolderDataset:
         """Which classes every record of a split has: bool (records, classes), in the snapshot's order.
 
         Raises:
-            DatasetError: nobody wrote it down.
+            DatasetError: the dataset was packed without this list.
         """
         classes = len(self.description.classes)
         shards = self.split(split).shards

@@ -112,7 +112,7 @@ def _broken(url: str, found: str) -> DatasetError:
 
 
 def _check(path: Path, archive: Archive, *, fetched: bool) -> None:
-    """What was fetched and is not what its authors published is removed: it could not be fixed by going on."""
+    """Remove a downloaded archive with a wrong checksum, as resuming the download could not fix it."""
     with path.open("rb") as file:
         found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     if found == archive.md5:
@@ -134,7 +134,6 @@ def _check(path: Path, archive: Archive, *, fetched: bool) -> None:
 
 
 def _unpack(path: Path, folder: Path, name: str) -> None:
-    """Unpack beside the end's place, so that a folder of that name is whole."""
     beside = folder / f".{name}.partial"
     with tarfile.open(path) as archive:
         archive.extractall(beside, filter="data")

@@ -65,7 +65,7 @@ class Findings:
 
     @classmethod
     def of(cls, folder: Path, labels: Labels, kind: Kind, channels: int) -> Findings:
-        """Those of a folder; none where there are none, or they cannot be read."""
+        """The saved findings of a folder; empty if none were saved, or if the file cannot be read."""
         if KINDS.get(kind.name) is not kind or not kind.remembers:  # another kind's code may change
             return cls(kind)
         way = (_code(), str(folder.resolve()), repr(labels), kind.name, channels)

@@ -38,7 +38,7 @@ class Inspection:
         folder: where it is.
         layout: what lies there.
         labels: what masks mean, with the classes filled in.
-        stated: whether somebody named the classes; else they were told from the masks.
+        stated: whether the class names were given; otherwise they were inferred from the labels.
         items: every item, in the layout's order.
         problems: all of them, fatal ones first.
         pixel_format: channels and bits of the images.
@@ -91,7 +91,7 @@ class Inspection:
 
     @property
     def files(self) -> set[str]:
-        """Of all items, as problems name them; a problem with another file has kept something from being an item."""
+        """The files of all items, as problems name them. Any other file that a problem names did not become an item."""
         return {name for each in self.items for name in self._files(each)}
 
     @property
@@ -152,8 +152,8 @@ def inspect(
 
     Args:
         folder: where the raw data is.
-        labels: what masks mean; classes may be left to be told from `classes.txt` or from the masks.
-        how: what is said of the layout, where it is not to be told from the folder alone.
+        labels: how mask values are interpreted; empty classes are inferred from `classes.txt` or the masks.
+        how: options for the layout; by default the layout is detected from the folder alone.
         threads: how many files are decoded at once; 0 for one per core, at least four.
         progress: called with the items done and the items in all.
         on_layout: called with the layout before any image is read.
@@ -227,7 +227,7 @@ def _check_mask_options(layout: Layout, wanted: Labels) -> None:
 
 
 def _check_class_names(layout: Layout, wanted: Labels) -> None:
-    """Whether somebody may name the classes as they do."""
+    """Refuse --classes where the data names its classes, or where the number of names is wrong."""
     own, given = layout.labels.classes, wanted.classes
     if layout.complete and len(given) != len(own):
         background = len(given) == len(own) - 1 and own[0] == "background"

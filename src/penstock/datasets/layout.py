@@ -22,7 +22,7 @@ class Layout:
     Attributes:
         task: the name of the kind of its records, which says what can be learnt from it; or a custom kind.
         name: the layout's name.
-        reasons: why we think so, as sentences.
+        reasons: why the folder was recognised as this layout, as sentences.
         items: all images with their labels, sorted by split and name.
         labels: what the layout states of classes and masks; may be nothing.
         problems: what the names of the files alone show.
@@ -32,11 +32,11 @@ class Layout:
         boxes: how the four numbers of boxes were read, as corners or as a corner and a size; "" where they have names.
         others: what else the folder can be read as: the same data for other tasks, or other layouts that fit.
         nameless: whether its classes have only numbers for names, so that somebody may name them.
-        complete: whether there can be no more classes than those, whatever their names.
+        complete: whether the number of classes is final, even if --classes renames them.
         names_masks: whether its masks are drawn from annotations that name their classes, so that nobody else can.
         value_range: the values of TIFF and DICOM images that become 0 and 65535; None takes them as they are.
         raters: the same images with the masks of each rater, by name, where several have drawn them.
-        option: of the others, what chooses it on the command line.
+        option: the command line option that chooses this layout, if it is one of the `others`.
     """
 
     task: str | Kind

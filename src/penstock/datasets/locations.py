@@ -1,4 +1,4 @@
-"""Where a dataset is: nobody else looks at the scheme of a URI."""
+"""Where a dataset is. No other module interprets the scheme of a URI."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Dataset(Protocol):
         """What it holds.
 
         Raises:
-            DatasetError: it does not say it.
+            DatasetError: the dataset has no valid description.
             SourceError: it cannot be read.
         """
         ...

@@ -255,7 +255,6 @@ def _split(found: Inspection, items: list[InspectedItem], jobs: list[_Job]) -> S
 
 
 def _digested(dataset: FolderDataset) -> Description:
-    """The description with the digests of the shards that now are there."""
     splits = {}
     for name, split in dataset.description.splits.items():
         paths = [dataset.folder / shard.name for shard in split.shards]
@@ -269,7 +268,6 @@ def _digested(dataset: FolderDataset) -> Description:
 
 
 def _already(dataset: FolderDataset) -> bool:
-    """Whether the folder holds this very dataset, complete."""
     if not (dataset.folder / PACKED).exists():
         return False
     there = FolderDataset.open(dataset.folder).description

@@ -22,7 +22,7 @@ class Renumbered:
         source: what holds the records.
         kind: the kind of the records.
         there: the description of their dataset.
-        wanted: that of the dataset whose ids they get.
+        wanted: the description of the dataset whose class ids the records get.
     """
 
     source: Source

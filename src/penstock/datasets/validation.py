@@ -27,8 +27,8 @@ def chosen(
     kind: Kind,
     alike: Iterable[tuple[InspectedItem, InspectedItem]] = (),
 ) -> set[str]:
-    """What a fraction of the training images have in common with no other: by content, so that the same ones are chosen
-    whenever asked, and equal ones, nearly equal ones, and those of a group together. Each class gives its part.
+    """Choose training images for validation, as keys of `together`: by content, so that the same ones are chosen
+    at every call, and equal, nearly equal and grouped images stay together. Each class contributes its fraction.
 
     Args:
         train: the training images.

@@ -68,7 +68,6 @@ def verify(
 
 
 def _as_listed(path: Path, splits: Sequence[str], entries: Sequence[manifest.ManifestEntry]) -> list[str]:
-    """Whether a manifest lists the records of some splits, in the order of their shards."""
     try:
         listed = manifest.read(path)
     except (OSError, ValueError) as error:
@@ -90,7 +89,6 @@ def _checked(pool: ThreadPoolExecutor, dataset: FolderDataset, path: Path) -> It
 
 
 def _pieces(records: Iterable[Record | PenstockError]) -> Iterator[list[Record | PenstockError]]:
-    """Records in pieces for threads, of a megabyte or more."""
     piece: list[Record | PenstockError] = []
     size = 0
     for record in records:

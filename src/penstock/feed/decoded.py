@@ -34,7 +34,7 @@ def may_fit(fields: Mapping[str, Field], records: int) -> bool:
 
 
 class Decoded:
-    """What `prepare` makes of the records of a snapshot before anything random, by their numbers.
+    """The records of a snapshot as `prepare` decodes them, before any augmentation, by their numbers.
 
     A record that cannot be kept, as it is damaged, missing, or of another size than the first one, is left: its samples
     are made one by one, where what is wrong with it is named. Threads may keep the same record at once; they write the

@@ -1,4 +1,4 @@
-"""What the first sample of a batch is, in a few bytes: whether data, code and decoders still give the same one."""
+"""Fingerprint of the first sample of a batch, to check that data, code and decoders still give the same sample."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Gathering(Prepare, Protocol):
 
     @property
     def gathers(self) -> bool:
-        """Whether it does, with the augmentation that is set."""
+        """Whether many samples can be made at once with the augmentation of the recipe."""
         ...
 
     def decode(self, record: Record) -> Mapping[str, NDArray[Any]] | None:

@@ -76,7 +76,6 @@ def _hook(entry: str | Mapping[str, Any], folder: Path) -> Hook:
 
 
 def _class(place: custom.ImportPath) -> type[Hook]:
-    """A custom hook, which is looked at before it is called."""
     found = custom.load(place, _SETTING)
     if not (isinstance(found, type) and issubclass(found, Hook)):
         raise RecipeError(

@@ -75,7 +75,7 @@ class MetricsLog(_Log):
     """metrics.jsonl: a line for every step and every evaluation, nothing in it decided by a clock."""
 
     def after_step(self, session: Session) -> None:
-        """Write the step's loss, learning rate and gradient norm; of one that was left out, that it was."""
+        """Write the step's loss, learning rate and gradient norm; a step that was left out is marked instead."""
         line = {"step": session.step, "epoch": session.feed.plan.epoch(session.cursor.position), "lr": session.lr}
         numbers = {"loss": session.loss, "grad_norm": session.grad_norm}
         self.write({**line, **({"left_out": True} if session.is_left_out else numbers)})

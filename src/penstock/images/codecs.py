@@ -66,9 +66,9 @@ def decode_image(
         info: the header, when it was read before.
         reduction: 1, 2, 4 or 8; a JPEG is decoded at 1/reduction of its size (rounded up) in its DCT. Other formats
             and images below 16 pixels ignore it: compare the width with the header's.
-        region: what is wanted of the image as stored, before the reduction; None wants all of it. A baseline JPEG is
-            decoded no further than a little below, and has that height; one with restart markers only there, and holds
-            anything beside. Others ignore it.
+        region: the part of the stored image to decode, before the reduction; None is all of it. A baseline JPEG is
+            decoded to a little below the region, and has that height. With restart markers, it is decoded in the region
+            alone, and other pixels are undefined. Other files are decoded whole.
         pixels: the channels and bits that are wanted. Images must have the channels, but gray ones are turned into RGB;
             the three first channels stand for the others where RGB is wanted.
         scratch: where to decode a JPEG to; the result then lives until this thread's next call with it.

@@ -155,7 +155,6 @@ def _is_known(data: bytes) -> bool:
 
 
 def _decoded(data: bytes, where: str) -> Image:
-    """The decoded image of one page, upright."""
     from PIL import Image as Images  # noqa: PLC0415 - most data is JPEG and PNG, which do not need it
     from PIL import ImageOps, UnidentifiedImageError  # noqa: PLC0415 - the same
 

@@ -51,7 +51,7 @@ def decode(data: bytes, where: str, info: ImageInfo, region: Region | None, redu
 
     Returns:
         The rows down to the end of the region. All rows of a file that has something to be repaired first. Beside the
-        region they hold anything.
+        region, pixels are undefined.
 
     Raises:
         ImageError: the file is cut short or damaged.

@@ -178,7 +178,7 @@ def read_planes(data: bytes, where: str, value_range: tuple[float, float] | None
         value_range: as for `as_integers`.
 
     Raises:
-        ImageError: it cannot be decoded, or has too many of them, or values that 16 bits cannot hold.
+        ImageError: the file cannot be decoded, has too many channels, or has values that 16 bits cannot hold.
         RecipeError: tifffile is not installed.
     """
     try:

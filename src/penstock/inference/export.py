@@ -157,7 +157,6 @@ def exporter_of(task: Task) -> Exporter:
 
 
 def _whole(task: Task, model: torch.nn.Module, size: Size, *, dynamic: bool) -> Graph:
-    """The graph for one image of any size."""
     graph = exporter_of(task).whole_graph(model, size)
     if graph is None or dynamic:
         raise RecipeError(
@@ -180,7 +179,7 @@ def _graph_words(graph: Graph, *, dynamic: bool) -> tuple[str, ...]:
 
 
 def _try(graph: Graph, images: torch.Tensor, size: Size) -> None:
-    """Every network has its own way to refuse a size."""
+    """Run the graph once; errors of the network other than a lack of memory become a RecipeError about the size."""
     try:
         with torch.inference_mode():
             graph.module(images if graph.any_size else images[:1])
@@ -239,7 +238,7 @@ def _brought(path: Path) -> Format | None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Exporters warn of their own coming changes, which no user of theirs can do anything about."""
+    """Silence warnings of exporters about coming changes in their own code, as users cannot act on them."""
     with warnings.catch_warnings(action="ignore"):
         yield
 

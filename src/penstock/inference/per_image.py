@@ -53,7 +53,7 @@ class ImageScorer:
             self._found.append(self._judged(outputs[row : row + 1], part, position))
 
     def of(self, ranks: Ranks) -> tuple[ImageScore, ...]:
-        """Those of all ranks, which call this together, in the order of the evaluation."""
+        """The scores from all ranks, in the order of the evaluation. All ranks must call this."""
         texts = ranks.gather([json.dumps(each) for each in self._found])
         return tuple(sorted(ImageScore(*json.loads(text)) for text in texts))
 

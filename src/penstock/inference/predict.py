@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def check_style(task: Task, style: Style, *, original: bool, others: str = "") -> None:
-    """Options that a task's predictions do not know are refused; of `others`, which are named, nothing is drawn.
+    """Refuse options that a task's predictions do not support. Nothing is drawn for `others`, the name of other inputs.
 
     Raises:
-        RecipeError: one is asked for.
+        RecipeError: such an option is given.
     """
     plain = Style()
     asked = (
@@ -45,7 +45,7 @@ def check_style(task: Task, style: Style, *, original: bool, others: str = "") -
 
 
 def check_output(output: Path, paths: Sequence[Path]) -> None:
-    """Whether predictions may lie in a folder: their images would be taken for images to predict there, or for records.
+    """Refuse an output folder in which predictions would later be taken for images to predict, or for records.
 
     Raises:
         RecipeError: it is one of those, or a run, or a packed dataset.

@@ -99,12 +99,12 @@ class Kind(ABC):
         nothing: what is missing where no class occurs at all.
         inferred_from: what classes that nobody named are inferred from.
         ignores: whether an ignore label means something.
-        names_classes: whether the data itself names the classes, so that nobody else can.
+        names_classes: whether the data itself names the classes, in place of --classes.
         shows_boxes_read: whether people should know how boxes were read.
         legend: whether colours stand for classes in what `draw` draws.
         any_channels: whether images may have other channels than gray or RGB.
-        reads_masks: whether what is said of masks may mean something.
-        remembers: whether what is found of an item follows from its files, and from what its label prints.
+        reads_masks: whether the options for masks apply to the kind.
+        remembers: whether findings may be reused: they must depend only on the files and the printed label of an item.
         checked_label: the type of labels after `check_item`, of what msgspec can write; None where they stay as they
             are.
         writers: what its records can be unpacked as, by the name of the layout; the first is the default.
@@ -137,7 +137,7 @@ class Kind(ABC):
     def check_together(
         self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
     ) -> Iterator[Problem]:
-        """What only shows when all items are seen."""
+        """Problems that are found only by comparing all items."""
         del items, labels, folder, stated
         return iter(())
 

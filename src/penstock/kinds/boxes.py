@@ -164,7 +164,6 @@ def _speck(name: str, number: int, box: Box) -> Problem:
 
 
 def _reaches_outside(box: Box, size: tuple[int, int]) -> bool:
-    """Whether a box reaches further outside than counting from 0 or from 1 makes."""
     height, width = size
     return min(box.left, box.top) < -_NEAR or box.right > width + _NEAR or box.bottom > height + _NEAR
 

@@ -153,10 +153,10 @@ def unlabelled_split(folder: Path, path: Path, beside: Path) -> Problem:
 
 @dataclass(frozen=True)
 class Labels:
-    """What masks and boxes mean.
+    """How masks and boxes are interpreted.
 
     Attributes:
-        classes: names by id; empty lets them be told from the masks.
+        classes: names by id; if empty, they are inferred from the masks.
         ignore: the id that does not count.
         mapping: ids to change, old to new, before anything else looks at them.
         palette: whether palette PNGs are accepted, their indices being the ids.
@@ -191,7 +191,7 @@ class Labels:
         return tuple(by_id[i] for i in ids) if by_id.keys() >= set(ids) else ()
 
     def over(self, stated: Labels) -> Labels:
-        """These, and where they say nothing, what a layout states."""
+        """These labels, with missing values taken from those that a layout states."""
         return Labels(
             self.classes or stated.classes,
             stated.ignore if self.ignore == _HIGHEST else self.ignore,
@@ -238,7 +238,7 @@ class InspectedItem:
     moments: tuple[tuple[float, float], ...] = ()
 
     def with_problem(self, problem: Problem) -> InspectedItem:
-        """These, and something that is wrong."""
+        """The inspected item with one more problem."""
         return replace(self, problems=(*self.problems, problem))
 
     def keyed(self, label: str) -> str:

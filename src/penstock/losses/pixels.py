@@ -65,7 +65,7 @@ class CrossEntropy:
         return (means * self._worth(target, valid)).sum()
 
     def _weight(self, target: torch.Tensor, valid: torch.Tensor) -> torch.Tensor:
-        """Each pixel's: its class's, or 1; 0 where there is no label."""
+        """Weight of each pixel: that of its class, or 1 without class weights; 0 where there is no label."""
         weights = torch.tensor(self.weights or (1.0,), device=target.device)
         own = torch.where(valid, target, 0).long() if self.weights else torch.zeros_like(target, dtype=torch.int64)
         return torch.where(valid, weights[own], 0.0)

@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 
 def check_extra() -> None:
-    """What scores boxes must be there.
+    """Check that the package that scores boxes is installed.
 
     Raises:
         RecipeError: faster-coco-eval is not installed.

@@ -78,7 +78,7 @@ class MatteScores:
 
     @property
     def iou(self) -> float:
-        """Of the foreground above a half; 1 where there is none in either."""
+        """Intersection over union of the pixels with alpha above a half; 1 if neither matte has any."""
         return self.both / self.either if self.either else 1.0
 
     def summary(self) -> dict[str, float]:

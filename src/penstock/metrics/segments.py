@@ -71,7 +71,7 @@ def _compare(found: torch.Tensor, true: torch.Tensor, width: int) -> torch.Tenso
 
 
 def _boundary(mask: torch.Tensor, width: int) -> torch.Tensor:
-    """The pixels of a mask within `width` of what is not it; the image's edge is."""
+    """The pixels of a mask within `width` pixels of its outside; beyond the edge of the image counts as outside."""
     outside = F.pad((~mask).float()[None, None], [width] * 4, value=1.0)
     near = F.max_pool2d(outside, 2 * width + 1, stride=1)[0, 0] > 0
     return mask & near
@@ -89,12 +89,12 @@ class SegmentScores:
 
     @property
     def boundary_iou(self) -> list[float | None]:
-        """Of every class."""
+        """Boundary IoU of every class."""
         return [both / either if either else None for both, either, *_ in self.rows]
 
     @property
     def panoptic_quality(self) -> list[float | None]:
-        """Of every class: the sum of overlaps by segments found, and half of those found wrongly and missed."""
+        """Panoptic quality of every class: sum of overlaps / (matched + half of the false and the missed segments)."""
         return [
             overlaps / _UNIT / (found + (wrong + missed) / 2) if found + wrong + missed else None
             for _, _, found, wrong, missed, overlaps, *_ in self.rows

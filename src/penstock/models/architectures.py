@@ -68,7 +68,6 @@ def _of_another_task(name: str, found: str, other: str, known: Mapping[str, str]
 
 
 def _without_backbone(name: str, known: Mapping[str, str]) -> RecipeError:
-    """The error for a name without a colon that is no architecture."""
     example = "unet" if "unet" in known else next(iter(known))
     if timm.is_model(name.partition(".")[0]):
         return RecipeError(

@@ -77,7 +77,7 @@ class AtrousPyramid(nn.Module):
         return projected if self.squeeze is None else projected * self.squeeze(mean)
 
     def _pooled(self, features: torch.Tensor) -> torch.Tensor:
-        """The branch of means over windows of a size in pixels of the image, as far as there are so many."""
+        """Image pooling branch: means over windows of `pooling_size` pixels, or over all of a smaller image."""
         assert self.pooling is not None  # noqa: S101 - asked before
         size = features.shape[2:]
         pixels = zip(self.parts.pooling_size, size, strict=True)

@@ -58,7 +58,7 @@ def _pattern(text: str) -> str:
 
 
 def describe(name: str) -> Backbone:
-    """One of them. It is built without memory for its weights, to count them; nothing is downloaded."""
+    """Describe a backbone. It is built without memory for its weights, to count them; nothing is downloaded."""
     config = timm.models.get_pretrained_cfg(name, allow_unregistered=False)
     assert config is not None  # noqa: S101 - names with published weights have one
     with torch.device("meta"):

@@ -149,7 +149,7 @@ def build_deeplab(
 
 
 def _check_parts(parts: DeepLabConfig) -> None:
-    """What their types cannot say."""
+    """Check rules between DeepLab settings, which types cannot express."""
     strides = parts.decoder_strides
     finer = list(strides) == sorted(set(strides), reverse=True) and set(strides) <= {4, 8, 16}
     below = ", ".join(str(stride) for stride in (16, 8, 4) if stride < parts.output_stride)
@@ -202,7 +202,6 @@ def _encoder(name: str, backbone: str, parts: DeepLabConfig, *, encoder_weights:
 
 
 def _blocks(encoder: Any) -> list[nn.Module]:
-    """The blocks of the last stage."""
     stage = list(encoder.children())[-1]
     blocks = list(getattr(stage, "blocks", stage).children())
     if not blocks or any(isinstance(block, nn.Sequential) for block in blocks):

@@ -52,7 +52,7 @@ class _AsTheyAre(GeneralizedRCNNTransform):  # type: ignore[misc] # torchvision 
         super().__init__(1, 1, [0.0] * 3, [1.0] * 3)
 
     def resize(self, image: torch.Tensor, target: Any = None) -> tuple[torch.Tensor, Any]:
-        """Nothing."""
+        """Return image and target unchanged."""
         return image, target
 
     def postprocess(
@@ -116,7 +116,7 @@ class _Coarser(nn.Module):
         self.more = nn.ModuleList(nn.Conv2d(_CHANNELS, _CHANNELS, 3, 2, 1) for _ in range(2))
 
     def forward(self, features: OrderedDict[str, torch.Tensor]) -> OrderedDict[str, torch.Tensor]:
-        """As the pyramid's."""
+        """The features of the backbone, and two coarser ones, from fine to coarse."""
         found = [side(each) for side, each in zip(self.sides, features.values(), strict=True)]
         for more in self.more:
             found.append(more(found[-1].relu()))
@@ -166,7 +166,7 @@ class Detector(nn.Module):
         return [self._found(image) for image in images]
 
     def _found(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
-        """In one image by itself: beside others its padding, and so its boxes, would depend on the number of ranks."""
+        """Objects in one image. In a batch, the padding, and so the boxes, would depend on the number of ranks."""
         (found,) = self.network([image])
         return {**found, "labels": found["labels"] - self.first}
 

@@ -64,7 +64,6 @@ def is_repository(weights: str) -> bool:
 
 
 def _blank(build: functools.partial[Any], backbone: str) -> Any:
-    """Build a model with random weights."""
     try:
         return build(encoder_weights=None)
     except PenstockError:  # of a builder of our own, which knows better

@@ -43,8 +43,8 @@ class SyncNorm(nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - of any number
 
     Attributes:
         drop, act: what timm's norms do after normalising; nothing for others.
-        silent: whether what this rank shows is normalised as the others' is, but adds nothing to it.
-        alone: whether this rank normalises by what it shows itself, and waits for no other.
+        silent: whether this rank's features are normalised by the statistics of other ranks, and add nothing to them.
+        alone: whether this rank normalises by its local statistics, without waiting for other ranks.
     """
 
     drop: nn.Module

@@ -70,7 +70,7 @@ def load_matching(model: nn.Module, tensors: Mapping[str, torch.Tensor], where: 
         strict: whether nothing may be left as initialised but a last layer, which is another one for other classes.
 
     Raises:
-        WeightsError: more is left, there or here, though that was not asked for; or nothing fits.
+        WeightsError: tensors are missing or unused although `strict` is set, or no tensor fits.
     """
     own = model.state_dict()
     fits = {name: tensors[name] for name, mine in own.items() if name in tensors and tensors[name].shape == mine.shape}

@@ -158,7 +158,6 @@ class Chain:
         return self._first(number) + until * self.batch, runs
 
     def _place(self, position: int) -> tuple[int, int]:
-        """The stage of a position, and the position within it."""
         number = bisect.bisect_right(self._ends, position)
         if number == len(self.stages):
             message = f"position {position} lies behind the end of the chain, {self.end}"

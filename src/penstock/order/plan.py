@@ -210,7 +210,6 @@ class Plan:
         return Address(partition.name, partition.stop - (self._stops[index] - record))
 
     def _record(self, number: int, place: int) -> int:
-        """The place of the unshuffled epoch that is at one place of a shuffled one."""
         shuffle = self.shuffle or Shuffle()
         epoch = _epoch(len(self), self.seed, shuffle.block, number)
         window, inside = self._window(epoch, shuffle, place)

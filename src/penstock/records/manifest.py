@@ -127,7 +127,6 @@ def changes(before: Sequence[ManifestEntry], now: Sequence[ManifestEntry]) -> Re
 
 
 def _by_name(entries: Sequence[ManifestEntry]) -> dict[str, ManifestEntry]:
-    """Entries by their names, of which those that come again are numbered."""
     found, counts = {}, Counter[str]()
     for entry in sorted(entries):
         counts[entry.name] += 1

@@ -85,7 +85,6 @@ def _charts(found: RunComparison) -> list[str]:
 
 
 def _log(folder: RunFolder) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The steps of a run, and its evaluations."""
     with folder.reading("metrics.jsonl"):
         lines = folder.lines("metrics.jsonl")
         return step_lines(lines), [{"step": line["step"], **line["evaluation"]} for line in score_lines(lines)]

@@ -121,7 +121,6 @@ def predictions_sheet(
 
 
 def _captioned(image: Pixels, lines: Sequence[str]) -> Pixels:
-    """The image with lines below it, which are not enlarged with it."""
     for line in lines:
         image = drawing.caption(image, line)
     return image

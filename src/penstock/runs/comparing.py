@@ -1,4 +1,4 @@
-"""In what runs differ, and which of their scores may be compared."""
+"""How runs differ, and which of their scores may be compared."""
 
 from __future__ import annotations
 
@@ -186,7 +186,6 @@ def _summary(path: Path) -> RunSummary:
 
 
 def _records(runs: Sequence[RunFacts]) -> dict[str, Values]:
-    """How the records of runs differ from those of the first one, by split."""
     first = runs[0].entries
 
     def values(split: str) -> Values:

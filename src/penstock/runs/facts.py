@@ -57,7 +57,7 @@ class RunFacts:
 
     @classmethod
     def read(cls, folder: RunFolder) -> RunFacts:
-        """Those of a run folder.
+        """Read the facts from a run folder.
 
         Raises:
             RunError: a file is missing or damaged.
@@ -74,7 +74,7 @@ class RunFacts:
 
     @property
     def loss(self) -> tuple[Any, ...]:
-        """What it minimises."""
+        """The settings and the custom code of the losses that the run minimises."""
         settings = {name: value for name, value in self.recipe.items() if name.startswith("loss.")}
         return settings, self.code_of("loss.custom")
 

@@ -59,7 +59,6 @@ def damaged(path: Path, expected: str, found: str) -> CheckpointError:
 
 
 def _seal(manifest: Mapping[str, Any]) -> str:
-    """The SHA-256 of a manifest without its seal."""
     return hashlib.sha256(json.dumps({**manifest, "seal": None}, sort_keys=True).encode()).hexdigest()
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BestMetric:
-    """The score that decides.
+    """The score that decides which evaluation is the best.
 
     Attributes:
         name: of the score.

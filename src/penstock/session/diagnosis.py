@@ -60,7 +60,7 @@ class NonFinite:
 
 @torch.no_grad()
 def diagnose(gradients: Gradients, task: Task, batch: Batch, restore: Callable[[], None]) -> Cause:
-    """Where it began; the model's mode is changed.
+    """Find where numbers became infinite or NaN. Changes the model's mode.
 
     Args:
         gradients: those of the batch are in the parameters, and the model is as before the step.

@@ -41,7 +41,7 @@ def evaluate(
     """The scores and the mean loss of a model over a feed's snapshot, every record once over all ranks.
 
     Args:
-        task: what is asked.
+        task: the task that gives inputs, losses and the metric.
         model: predicts; left in evaluation mode.
         feed: walks the split; its share is this rank's.
         device: where the model is.

@@ -36,7 +36,7 @@ class Kept:
         self.clear()
 
     def clear(self) -> None:
-        """Forget what a pass has given that is done again."""
+        """Forget the values of a pass that is repeated."""
         self.values = {name: [] for name in self.wanted if name != PARTS}
 
     @contextlib.contextmanager

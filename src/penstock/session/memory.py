@@ -23,7 +23,7 @@ _ALONE = "Expected more than 1 value per channel"  # a norm has but one image, a
 
 
 class Fitting:
-    """Computes gradients in the memory that there is.
+    """Computes gradients, in smaller micro-batches if memory runs out and `halve` is set.
 
     Several ranks cannot go back in a step, as the others wait for this one: their error stays as it is.
 

@@ -14,7 +14,7 @@ ENDLESS: Final = 1_000_000_000  # steps that stand for "until it is stopped"
 
 
 class MoreRecords(Protocol):
-    """Where more comes from once a plan has ended."""
+    """A source of more records once a plan has ended."""
 
     reason: str
 
@@ -27,7 +27,7 @@ class MoreRecords(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """What was taken up, as JSON can hold it."""
+        """The snapshots that were begun, as JSON can hold them."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -84,7 +84,7 @@ def copied(checkpoint: Checkpoint) -> Checkpoint:
 
 
 def _nothing() -> None:
-    """What ranks above 0 write."""
+    """Write nothing, as ranks above 0 do."""
 
 
 class _Sample(msgspec.Struct):
@@ -153,10 +153,10 @@ class TrainingState:
         return cls(step, found.cursor, found.best, found.pending_evaluation, found.left_out, sample)
 
     def check_position(self, batch: int, where: str) -> None:
-        """A step leaves the data path at one position.
+        """Check that the cursor is at the position that follows from the step.
 
         Raises:
-            CheckpointError: the position is another one.
+            CheckpointError: the cursor is at another position.
         """
         if self.cursor.position != (position := self.step * batch):
             raise CheckpointError(

@@ -99,7 +99,7 @@ class Session:
 
     @property
     def cursor(self) -> Cursor:
-        """The state of the data path after them."""
+        """The state of the data path after the finished steps."""
         return self.standing.cursor
 
     @property
@@ -119,12 +119,12 @@ class Session:
 
     @property
     def optimizer(self) -> torch.optim.Optimizer:
-        """What updates it."""
+        """The optimizer of the model."""
         return self.learner.optimizer
 
     @property
     def options(self) -> Train:
-        """How it is trained."""
+        """The settings of the section `train`."""
         return self.learner.options
 
     @property
@@ -342,7 +342,6 @@ class Session:
             leave_out(self, error, task, batch, step)
 
     def _ends_with(self, batch: Batch) -> bool:
-        """Whether the training ends with the step whose batch this is."""
         return self.step + 1 == self.options.steps or batch.cursor.position == self.feed.plan.end
 
     def _save(self, *, pending_evaluation: bool) -> None:

@@ -38,12 +38,12 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor that is cut over ranks as one of all its numbers; all ranks must ask. Others are themselves."""
+    """The whole tensor, gathered if it is cut over ranks; all ranks must call this."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def is_cut(model: nn.Module) -> bool:
-    """Whether ranks hold parts of it."""
+    """Whether the weights of a model are cut over ranks."""
     return isinstance(model, FSDPModule)
 
 

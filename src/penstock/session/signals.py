@@ -18,11 +18,11 @@ SAVE: Final = getattr(signal, "SIGUSR1", None)  # which Windows has not
 
 
 class Flag:
-    """Which signal to end came first, if any.
+    """Records the first signal that asks training to end, and requests for a checkpoint.
 
     Attributes:
-        signal: that one.
-        save: whether a checkpoint was asked for since somebody looked.
+        signal: the first such signal; None until one arrives.
+        save: whether a checkpoint was requested since the session last looked.
     """
 
     def __init__(self) -> None:

@@ -47,7 +47,7 @@ def read_tensors(path: Path) -> dict[str, torch.Tensor]:
 
 
 def not_finite(tensors: Mapping[str, torch.Tensor]) -> list[str]:
-    """The names of those that hold a number that is infinite or none."""
+    """The names of the tensors that hold infinity or NaN."""
     floats = {name: tensor for name, tensor in tensors.items() if tensor.is_floating_point()}
     return [name for name, tensor in floats.items() if not bool(tensor.isfinite().all())]
 

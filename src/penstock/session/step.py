@@ -109,7 +109,7 @@ class Gradients:
         return {name: tensor[start:stop] for name, tensor in real.tensors.items()}
 
     def cuts(self, rows: int, size: int) -> list[tuple[int, int]]:
-        """Where the micro-batches of a share of some size begin and end, of whose samples some rows are left: as many
+        """Start and end of each micro-batch, for a share of `size` samples of which `rows` are real: equally many
         on every rank, so that ranks wait for each other as often. Samples that are mixed in pairs stay together.
         """
         pieces = min(self.accumulate, size)
@@ -181,7 +181,7 @@ class Gradients:
             return network(devices.lay_out(task.inputs(part), self.layout))
 
     def _accompany(self, task: Task, blank: Tensors, scale: torch.Tensor) -> None:
-        """Do what other ranks wait for, with gradients of 0: this one's samples are all holes."""
+        """Take part in what other ranks wait for, with gradients of 0, as all samples of this rank are holes."""
         with silent_norms(self.model):
             loss = self._forward(task, blank, Kept())
             (0.0 * loss * scale).sum().backward()  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""What training makes small: which losses, and what each weighs."""
+"""The training objective: losses and their weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What classifiers are kept from learning by heart with, and what of it is drawn for a sample, by its position."""
+"""Batch augmentation of classifiers (mixup, CutMix, erasing), and the random numbers of each sample."""
 
 from __future__ import annotations
 
@@ -72,7 +72,6 @@ class Regularize:
 
 
 def _beta(generator: Generator, alpha: float) -> float:
-    """A number of Beta(alpha, alpha)."""
     return float(generator.numpy().beta(alpha, alpha))
 
 

@@ -33,7 +33,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class Prefetching(Protocol):
-    """What a source has besides, if reading a run of records at once is cheaper than one by one."""
+    """Extra methods of a source that reads a run of records more cheaply than single records."""
 
     @property
     def block(self) -> int:

@@ -13,7 +13,7 @@ _THREAD: Final = threading.local()
 
 
 def bind(given_up: Callable[[], bool]) -> None:
-    """From now on, what this thread waits for is wanted until a question is answered with True."""
+    """Set the callback of this thread, which returns True once the result of the thread is no longer wanted."""
     _THREAD.given_up = given_up
 
 

@@ -49,7 +49,7 @@ class Task(ABC):
     """The name in `Scores.summary()` that decides which checkpoint is best."""
 
     lower_is_better: ClassVar[frozenset[str]] = frozenset()
-    """Those of the scores of which smaller ones are better."""
+    """The names of the scores of which smaller values are better."""
 
     small_model: ClassVar[str] = ""
     """A small network, to try things with on a CPU; "" where there is no choice."""
@@ -123,7 +123,7 @@ class Task(ABC):
         """The indices of a batch's samples that are no padding, in the order in which they are learnt.
 
         Args:
-            real: bool (n,), which are not.
+            real: bool (n,), true for samples that are no padding.
         """
         return torch.nonzero(real)[:, 0]
 

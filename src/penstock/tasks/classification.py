@@ -169,7 +169,7 @@ class Classification(Task):
         return {**tensors, **changed}
 
     def kept(self, real: torch.Tensor) -> torch.Tensor:
-        """Whole pairs first, so that all of them are still neighbours; then those that have lost theirs."""
+        """Whole pairs first, so that their images stay neighbours; then images without a partner."""
         paired = regularize.whole_pairs(real)
         return torch.cat([torch.nonzero(paired)[:, 0], torch.nonzero(real & ~paired)[:, 0]])
 

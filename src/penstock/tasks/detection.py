@@ -165,7 +165,7 @@ class Detection(Task):
         return {"image": image, "size": tensors["size"], "boxes": tensors["boxes"], "label": label}
 
     def blank(self, height: int, width: int, device: torch.device) -> dict[str, torch.Tensor]:
-        """What `inputs` wants beside one image of a size of which nothing is known."""
+        """The tensors that `inputs` needs beside the image, for one image of a size and without labels."""
         return {
             "size": torch.tensor([[height, width]], device=device),
             "boxes": torch.zeros((1, 0, 4), device=device),

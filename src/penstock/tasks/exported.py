@@ -26,7 +26,7 @@ class Graph:
         module: takes images as they are decoded, and gives a tuple of tensors.
         outputs: their names.
         shape: of the images to export it with, without a batch axis; channels are last.
-        multiple: of what height and width may be any multiples, where that is asked for; 0 where they are fixed.
+        multiple: divisor of height and width in a dynamic export; 0 if both are fixed.
         any_size: whether it takes one image of any size.
         axes: of such a graph: the names of the axes of each output whose length follows from the image; "" for others.
         bits: per channel of the images, 8 or 16.

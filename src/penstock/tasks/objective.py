@@ -1,4 +1,4 @@
-"""What training makes small: losses, and what they weigh."""
+"""The training objective of a task: losses and class weights."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def weights_of(
         image_pixels: of the images that each class occurs in.
 
     Raises:
-        RecipeError: there are as many numbers as classes not, one is no weight, or no pixels are counted.
+        RecipeError: there is not one number per class, a number is no weight, or pixels were not counted.
     """
     chosen = objective.class_weights
     if isinstance(chosen, tuple):

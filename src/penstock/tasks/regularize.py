@@ -1,4 +1,4 @@
-"""What classifiers are kept from learning by heart with: mixed images, erased parts, changed tones.
+"""Batch augmentation of classifiers: mixed images, erased parts, changed tones.
 
 Everything random is drawn with the sample, by its position, and applied to the batch on the device. Images are mixed
 in pairs of neighbours of the global batch, 0 and 1, 2 and 3, ...: ranks and micro-batches take whole pairs, so that
@@ -46,7 +46,7 @@ def whole_pairs(real: torch.Tensor) -> torch.Tensor:
 
 
 def unmixed(draws: torch.Tensor, alone: torch.Tensor) -> torch.Tensor:
-    """Draws of which some, bool (n,), mix nothing; what else they say stays."""
+    """The draws without mixing where `alone`, bool (n,), is true; all other draws stay."""
     own = torch.zeros_like(draws[:, :5])
     own[:, 0] = 1
     return torch.where(alone.unsqueeze(1), torch.cat([own, draws[:, 5:]], dim=1), draws)

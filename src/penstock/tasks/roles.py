@@ -67,7 +67,7 @@ class Drawing(ABC):
         return ()
 
     def seen(self, tensors: Tensors) -> Tensors:
-        """A batch with what is done to its images on the device done to them."""
+        """The batch after the augmentation that is computed on the device."""
         return tensors
 
     @abstractmethod

@@ -33,7 +33,7 @@ class Scores(Protocol):
 
 
 class Collective(Protocol):
-    """What metrics need of ranks."""
+    """The collective operations that metrics need."""
 
     def sum(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor added up over all ranks, in place."""

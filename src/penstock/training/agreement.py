@@ -54,7 +54,7 @@ def named_before(root: Path, name: str, ranks: Ranks, events: Events) -> Path | 
 
 
 def given_again(resolved: Resolved) -> dict[str, Any]:
-    """The settings of a command that is given again, for a run that it began; code is that of the run's own copies."""
+    """The settings of a repeated command for the run that it began, without custom code: the run has copies."""
     own = {setting for setting, _ in places(resolved.recipe)}
     return {key: value for key, value in resolved.given.items() if key not in own}
 

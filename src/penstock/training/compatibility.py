@@ -47,10 +47,10 @@ def check_custom(parts: Experiment) -> None:
 
 
 def check_optimizer(recipe: Recipe, model: nn.Module) -> None:
-    """What is for a backbone, for all but it, or for the last layer needs one.
+    """Refuse optimizer settings for a backbone, a head or a last layer that the model does not have.
 
     Raises:
-        RecipeError: the model has none.
+        RecipeError: the model has no such part.
     """
     optimizer = recipe.optimizer
     if optimizer.head == "logits" and not any(gives_logits(name) for name, _ in model.named_parameters()):

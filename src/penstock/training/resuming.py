@@ -37,7 +37,7 @@ def with_epochs(before: Recipe, recipe: Recipe) -> Recipe:
 
 
 def check_steps(folder: RunFolder, recipe: Recipe, checkpoint: str) -> None:
-    """A run cannot end before where it goes on from."""
+    """Refuse fewer steps than the checkpoint that the run resumes from has finished."""
     path = (folder.checkpoints / checkpoint).resolve()
     name = path.name.removeprefix("step-")
     if path.exists() and name.isdecimal() and recipe.train.steps < int(name):
@@ -50,7 +50,7 @@ def check_steps(folder: RunFolder, recipe: Recipe, checkpoint: str) -> None:
 
 
 def check_validation(folder: RunFolder, recipe: Recipe) -> None:
-    """Scores of two splits have no best one."""
+    """Refuse another validation split, as scores on two splits have no common best."""
     split = recipe.data.validation
     for path in sorted((folder.path / "evaluations").glob("step-*.json"))[-1:] if split else ():
         before = folder.read_json(f"evaluations/{path.name}", "split")["split"]

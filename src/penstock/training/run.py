@@ -173,7 +173,7 @@ def _resumed(
 
 @dataclass(frozen=True)
 class _Run:
-    """What a session needs to know of its surroundings."""
+    """What a session is built from: the opened recipe, the run folder, ranks, device and events."""
 
     parts: Experiment
     folder: RunFolder

@@ -63,7 +63,7 @@ def evaluation_of(
 
 
 def hooks_of(folder: RunFolder, recipe: Recipe, ranks: Ranks, console: Console) -> list[Hook]:
-    """What is attached to every training; other ranks than the writer only help to gather."""
+    """The hooks of a training: all of them on the main rank, and on other ranks those that must run everywhere."""
     patience = recipe.train.patience
     origins: list[Hook] = [OriginsLog(folder.path / "origins.jsonl", ranks)] if recipe.train.log_origins else []
     own = named_hooks(recipe.hooks, folder.path)

@@ -35,7 +35,6 @@ def adjusted(found: Layout, how: LayoutOptions) -> Layout:
 
 
 def _refuse_volumes(found: Layout, option: str) -> None:
-    """Refuse an option of images for a layout of volumes."""
     if found.modalities:
         raise DatasetError(
             option,
@@ -47,7 +46,6 @@ def _refuse_volumes(found: Layout, option: str) -> None:
 
 
 def _scaled(found: Layout, value_range: tuple[float, float]) -> Layout:
-    """The layout with a range of the values of images spread over 16 bits."""
     _refuse_volumes(found, "--value-range")
     low, high = value_range
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
@@ -72,7 +70,6 @@ def _shrunk(found: Layout, most: int) -> Layout:
 
 
 def _reencoded(found: Layout, reencoding: Reencoding) -> Layout:
-    """The layout with images that are written anew."""
     _refuse_volumes(found, "--quality" if reencoding.quality else "--seekable")
     if not 0 <= reencoding.quality <= _BEST:
         raise DatasetError(

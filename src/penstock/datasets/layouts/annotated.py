@@ -203,12 +203,10 @@ def mask_of(each: AnnotatedImage, classes: tuple[str, ...]) -> bytes:
 
 
 def _scaled(each: AnnotatedImage, size: tuple[int, int]) -> Iterable[Shape]:
-    """The shapes in pixels."""
     return [in_pixels(shape, size) for shape in each.shapes] if each.relative else each.shapes
 
 
 def _pixels_of(shape: Shape, size: tuple[int, int], *, relative: bool) -> Bits:
-    """The pixels of one object."""
     return (in_pixels(shape, size) if relative else shape).pixels(size)
 
 
@@ -252,7 +250,6 @@ def read_shapes(
 
 
 def _labelled(shape: Shape | None) -> Shape | None:
-    """The shape, if it has a label."""
     if shape is None:
         return None
     if not shape.label:

@@ -232,7 +232,6 @@ def _places(folder: Path, path: Path) -> list[Path]:
 
 
 def _box(path: Path, each: Annotation, order: dict[int, int], size: tuple[int, int]) -> Box:
-    """The box of an annotation, or the one around its outline or its pixels."""
     label = _category(each, order, str(path))
     if each.bbox is not None:
         x, y, width, height = each.bbox

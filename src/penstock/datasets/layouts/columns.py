@@ -129,7 +129,6 @@ def is_of_classes(column: str, rows: Mapping[int, Row]) -> bool:
 
 
 def _named_images(cells: Sequence[str], images: Images) -> tuple[int, int]:
-    """How many cells name an image, and how many of them with the suffix of its file."""
     places = {cell: place for cell in cells if cell and (place := images.find(cell)) and place.is_file()}
     return sum(cell in places for cell in cells), sum(
         cell in places and cell.lower().endswith(places[cell].suffix.lower()) for cell in cells

@@ -293,7 +293,6 @@ def _first(names: Sequence[str]) -> str:
 
 
 def _data_sets(folder: Path, folders: Sequence[Path]) -> Problem:
-    """The folder holds data sets, and no classes."""
     names = _first([named(path, folder) for path in folders])
     message = (
         f"{names}: expected a folder for each class, found images and masks in every folder. Inspect and pack each of "

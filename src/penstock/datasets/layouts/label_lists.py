@@ -95,7 +95,6 @@ def unread(folder: Path, places: Iterable[Path], read: Container[Path]) -> Itera
 
 
 def _names(folder: Path, rows: Sequence[Row], images: Images) -> dict[str, str]:
-    """Classes by the number that lists call them."""
     labels = {row[LABEL] for row in rows} - {""}
     if not all(label.isdecimal() for label in labels):
         return {}

@@ -53,7 +53,6 @@ def recognise(folder: Path) -> Layout | None:
 
 
 def _folders(folder: Path) -> dict[str, tuple[Path, Path]]:
-    """Images and XML by split."""
     images, texts = listing.subfolder(folder, masks.IMAGES), listing.subfolder(folder, _XML)
     if images is not None:
         inside = listing.splits(images)
@@ -71,7 +70,7 @@ def _pair(path: Path) -> tuple[Path, Path]:
 
 
 def _xml_files(folder: Path) -> list[Path]:
-    """Those in the folder; if it holds none, those below it."""
+    """The XML files directly in the folder; if it holds none, those in its subfolders."""
     return listing.plain(folder, "*.xml") or [path for path in listing.files(folder) if path.suffix.lower() == ".xml"]
 
 

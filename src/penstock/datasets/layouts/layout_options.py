@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LayoutOptions:
-    """What is said of a layout.
+    """Options for the layout of a folder of raw data.
 
     Attributes:
         layout: a name of `catalogue.layouts`, or the place FILE.py:NAME of a function of a folder; "" detects it.
-        task: what it is to be packed for, where a folder can be more than one thing: the name of a kind of record; ""
+        task: kind of record to pack the folder for, by its name, if the folder has labels for several kinds; ""
             takes the first.
         pattern: a regular expression that finds `label`, and perhaps `split`, in the names of images.
         boxes: what the four numbers of a box are, where they have no names of their own: corners, or a corner and a

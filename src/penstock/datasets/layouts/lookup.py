@@ -83,7 +83,6 @@ class Images:
 
     @cached_property
     def _by_name(self) -> dict[str, list[Path]]:
-        """Images by their name, and by their name without its ending."""
         found: dict[str, list[Path]] = {}
         for path in filter(listing.is_image, listing.files(self._inside)):
             found.setdefault(listing.composed(path.name), []).append(path)

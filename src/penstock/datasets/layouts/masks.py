@@ -81,7 +81,6 @@ def _named_pair(path: Path) -> tuple[Path | None, Path | None]:
 
 
 def _hold_pairs(images: Path, masks: Path) -> bool:
-    """Whether any mask belongs to an image by its name."""
     one, other = (
         {_stem(root, path) for path in listing.files(root) if listing.is_mask(path)} for root in (images, masks)
     )

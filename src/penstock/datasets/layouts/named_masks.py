@@ -139,7 +139,6 @@ def _colors(images: Mapping[tuple[Path, str], Path]) -> float:
 
 
 def _no_mask(folder: Path, image: Path, end: str, *, alone: bool) -> Problem:
-    """The problem of an image whose mask is missing."""
     name = named(image, folder)
     remedy = "Add the mask, or leave the image out with --skip-bad."
     if alone:

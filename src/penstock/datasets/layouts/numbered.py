@@ -170,7 +170,6 @@ def _edges(numbers: Numbers) -> dict[int, _Edges]:
 
 
 def _numbers(mask: Path, where: str) -> Numbers:
-    """The numbers of a mask, kept for the next object of the same mask."""
     stat = mask.stat()
     return _kept(mask, where, stat.st_mtime_ns, stat.st_size)
 
@@ -209,7 +208,6 @@ def _around(item: Item, objects: _Objects | None) -> Item:
 
 
 def _each(item: Item, objects: _Objects | None) -> Item:
-    """An item with an instance for every number."""
     if item.label is None or objects is None:
         return item
     instances = tuple(Instance(0, partial(_pixels, _file(item.label), number)) for number in objects.edges)

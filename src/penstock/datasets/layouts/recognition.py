@@ -100,7 +100,6 @@ def recognise(folder: Path, how: LayoutOptions) -> Layout:
 
 
 def _reread(found: Layout, boxes: Literal["xyxy", "xywh"]) -> Layout:
-    """The layout with its boxes as people say they are meant."""
     if not found.boxes:
         raise DatasetError(
             "--boxes",
@@ -126,7 +125,7 @@ def _reread(found: Layout, boxes: Literal["xyxy", "xywh"]) -> Layout:
 
 
 def _resized(box: Box, sign: int) -> Box:
-    """With its corner added to the opposite one, or taken from it."""
+    """The box with its left top corner added to its right bottom corner (sign 1) or subtracted (sign -1)."""
     return replace(box, right=box.right + sign * box.left, bottom=box.bottom + sign * box.top)
 
 
@@ -147,7 +146,7 @@ def _empty(folder: Path, found: Layout) -> DatasetError:
 
 
 def _unlabelled(found: Layout) -> bool:
-    """Whether there are images, but nothing is said of any."""
+    """Whether there are images, but no image has a label."""
     return bool(found.items) and all(item.label is None for item in found.items)
 
 
@@ -177,7 +176,6 @@ def _composed(folder: Path, found: Layout) -> Layout:
 
 
 def _of_rater(found: Layout, rater: str) -> Layout:
-    """The layout with the masks of one rater."""
     if not rater:
         return found
     if rater not in found.raters:
@@ -222,7 +220,6 @@ def _found(folder: Path, how: LayoutOptions) -> Layout | None:
 
 
 def _for_task(task: str, option: str, found: Layout) -> Layout:
-    """The layout, which the task must fit."""
     if task in {"", found.kind.name}:
         return found
     raise DatasetError(
@@ -234,7 +231,6 @@ def _for_task(task: str, option: str, found: Layout) -> Layout:
 
 
 def _custom(place: custom.ImportPath, folder: Path) -> Layout | None:
-    """The layout that a custom function recognises."""
     found = custom.call(custom.load(place, "--layout"), place, "--layout", {"folder": folder})
     if found is not None and not isinstance(found, Layout):
         raise DatasetError(

@@ -109,7 +109,6 @@ def called(folder: Path, images: str, masks: str) -> list[Pair]:
 
 
 def _parts(folder: Path, files: Sequence[Path], depth: int) -> dict[str, dict[Key, _Part]]:
-    """The folders so deep below the folder by their roles."""
     found: dict[str, dict[Key, _Part]] = {}
     outer = len(folder.parts)
     for path in files:

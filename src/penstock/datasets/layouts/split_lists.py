@@ -106,7 +106,6 @@ def _contradictions(folder: Path, found: Layout) -> Iterator[Problem]:
 def _divided(
     folder: Path, found: Layout, parts: Mapping[str, tuple[Path, list[tuple[int, str]]]], names: Mapping[str, int]
 ) -> Layout:
-    """The layout with the splits of the lines of lists."""
     assigned: dict[int, str] = {}
     problems: list[Problem] = []
     for split, (path, lines) in parts.items():

@@ -2,8 +2,8 @@
 
 Columns are told by their names: `file` (or filename, image, path), `label` (or class, category), perhaps `split`, and
 for boxes `xmin, ymin, xmax, ymax` (or x1, ...) for corners, or `x, y, width, height` for a corner and a size. Boxes in
-a single column `bbox` can be either; which one is told from the numbers, and said, or stated by its name: `bbox_xyxy`,
-`bbox_xywh`, or said with --boxes. Edges of which none is beyond 1 are fractions of the image's size. A row of a file
+a single column `bbox` can have either format: it is inferred from the numbers and reported, or given as `bbox_xyxy`,
+`bbox_xywh` or with --boxes. Edges of which none is beyond 1 are fractions of the image's size. A row of a file
 without a label and a box is an image without objects. Columns may be parted by commas, semicolons or tabs. Where no
 table has these columns, lists of lines `IMAGE LABEL` are read in the same way.
 """
@@ -162,7 +162,6 @@ def _read(folder: Path, path: Path, fields: Mapping[str, str]) -> tuple[_Table |
 def _with_names(
     place: str, rows: dict[int, Row], label: str, names: Sequence[str]
 ) -> tuple[dict[int, Row], list[Problem]]:
-    """Rows whose labels are the ids of classes that classes.txt names, from 0 or from 1 on, with these names."""
     found = {row.get(label, "") for row in rows.values()} - {""}
     ids = {class_lists.id_in(each) for each in found}
     first = int(0 not in ids and len(names) in ids)
@@ -288,7 +287,6 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
 def _by_image(
     folder: Path, table: _Table, lines: Mapping[int, Row], places: Mapping[str, Path | None], usual: str
 ) -> tuple[dict[tuple[str, Path], list[int]], list[Problem]]:
-    """The lines of each image of a split, and the problems of lines that name no split."""
     file, split = _first(_FILE, table.columns), _first(_SPLIT, table.columns)
     known: dict[Path, Path] = {}  # a file by whatever path it was named first
     objects: dict[tuple[str, Path], list[int]] = {}
@@ -332,7 +330,6 @@ def _stem(name: str) -> str:
 def _sorted_out(
     images: Images, path: Path, rows: dict[int, Row], columns: tuple[str, ...], stated: tuple[str, ...]
 ) -> tuple[dict[int, Row], list[Problem]]:
-    """The rows that say something of an image, and problems of the others."""
     lines, problems = {}, []
     for number, row in rows.items():
         if wrong := _wrong(row, columns, stated):

@@ -95,7 +95,7 @@ def size(height: Any, width: Any) -> tuple[int, int]:
 
 
 def in_words(error: msgspec.ValidationError, key: str = "") -> str:
-    """What is there instead, and where: `str` instead of `float` in points[0][1]."""
+    """The type that was found, and where, such as `str` instead of `float` in points[0][1]."""
     what, _, inside = str(error).partition(" - at `$")
     place = f"{key}{inside.rstrip('`')}".lstrip(".")
     if other := _OTHER.fullmatch(what):

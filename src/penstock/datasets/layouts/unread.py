@@ -67,7 +67,6 @@ def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Proble
 
 
 def _is_read(path: Path, found: Layout) -> bool:
-    """Whether a layout's reasons name a file."""
     return re.search(rf"(^|[\s/]){re.escape(path.name)}($|[\s,:])", " ".join(found.reasons)) is not None
 
 

@@ -105,7 +105,6 @@ def _entries(found: Annotations, objects: dict[str, Any], image: str, where: str
 
 
 def _category(entry: dict[str, Any]) -> str:
-    """The key of the category, or of all categories."""
     return next((key for key in _CATEGORIES if key in entry), _CATEGORIES[0])
 
 

@@ -183,7 +183,6 @@ def _size(each: dict[str, Any]) -> tuple[int, int]:
 
 
 def _painted(lengths: list[int], size: tuple[int, int], where: str) -> NDArray[np.bool_]:
-    """The pixels of a brush."""
     try:
         return painted(lengths, size)
     except ValueError as error:

@@ -53,7 +53,7 @@ class Blocks:
 
         Raises:
             Exception: what fetching raised, in every thread that waited for it.
-            InterruptedError: nobody wants it any more.
+            InterruptedError: the caller has given up.
         """
         with self._lock:
             future = self._runs.get(run)

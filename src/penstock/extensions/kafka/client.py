@@ -39,7 +39,7 @@ class KafkaLog:
     Attributes:
         address: where the topic is.
         timeout: seconds without any progress after which a fetch is an error.
-        silent: whether one was, and nothing has come since: others then wait 20 s, not as long again.
+        silent: whether a fetch has timed out and nothing has arrived since. Other fetches then wait 20 s at most.
     """
 
     def __init__(self, address: TopicAddress, timeout: float = 300.0) -> None:

@@ -85,7 +85,7 @@ class TopicDataset:
 
     @property
     def name(self) -> str:
-        """The topic's."""
+        """The name of the topic."""
         return self.address.topic
 
     @property

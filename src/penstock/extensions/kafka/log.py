@@ -113,7 +113,7 @@ class Log(Protocol):
         ...
 
     def commit_offsets(self, group: str, offsets: Mapping[int, int]) -> None:
-        """Tell a consumer group's offsets, by partition, for dashboards that show its lag; nothing ever reads them.
+        """Commit a consumer group's offsets, by partition, for dashboards that show its lag; nothing ever reads them.
 
         Raises:
             SourceError: the broker did not take them.

@@ -251,7 +251,6 @@ def _instances(folder: Path, entry: Entry, kind: _Kind, labels: list[int]) -> tu
 
 
 def _pixels(entry: Entry, field: str, number: int, size: tuple[int, int]) -> NDArray[np.bool_]:
-    """The pixels of one object."""
     where = f"{entry.path.name}#{entry.number}, object {number}"
     found = read_again(entry.path, entry.number, entry.offset, entry.length).all_bytes(field)[number]
     pixels = codecs.decode_mask(stored_mask(found, where), where) > 0

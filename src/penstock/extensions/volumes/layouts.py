@@ -107,7 +107,6 @@ def _kinds(case: Case) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _named(folder: Path, case: Case, problems: list[Problem]) -> Iterator[None]:
-    """Make an error of one case a problem."""
     try:
         yield
     except ImageError as error:
@@ -165,7 +164,6 @@ def cases(folder: Path, labels: Path | None = None) -> list[Case]:
 
 
 def _volumes(folder: Path) -> list[Path]:
-    """NIfTI files below a folder, and folders of DICOM files."""
     found = listing.files(folder)
     series = {path.parent for path in found if path.suffix.lower() == dicom.SUFFIX} - {folder}
     return sorted([*(path for path in found if volumes.is_volume(path)), *series])
@@ -189,7 +187,6 @@ def _are_modalities(paths: list[Path], known: dict[str, list[Path]]) -> bool:
 
 
 def _labels(folder: Path) -> dict[str, list[Path]]:
-    """Labels by the name of their case, and by that with the folders it lies in."""
     found: dict[str, list[Path]] = {}
     for path in _volumes(folder):
         whole = (path.parent.relative_to(folder) / volumes.stem(path)).as_posix()
@@ -199,7 +196,6 @@ def _labels(folder: Path) -> dict[str, list[Path]]:
 
 
 def _case_mask(case: str, known: dict[str, list[Path]]) -> Path | None:
-    """The labels of a case."""
     found = known.get(case, [])
     if len(found) > 1:
         raise DatasetError(

@@ -131,7 +131,7 @@ def _is_beside(file: Path) -> bool:
 
 @contextlib.contextmanager
 def _collected(sentences: list[str]) -> Iterator[None]:
-    """Labels that do not fit keep nobody from a prediction."""
+    """Collect errors of labels as sentences, so that a volume is predicted even if its labels do not fit."""
     try:
         yield
     except ImageError as error:

@@ -63,7 +63,7 @@ class Cases:
 class VolumeScores:
     """Dice of every class but 0, the background, in every case: 2 |A and B| / (|A| + |B|), in [0, 1].
 
-    A class that a case neither has nor is said to have has no score there, and is left out of the means.
+    A class that is neither in the labels nor in the prediction of a case has no score there, and is left out of means.
 
     Attributes:
         names: the classes.

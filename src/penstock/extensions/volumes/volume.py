@@ -274,7 +274,6 @@ def _spread(modality: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def _load(path: Path) -> tuple[Any, NDArray[Any]]:
-    """An image of nibabel, and its voxels."""
     nibabel = _nibabel()
     if path.is_dir():
         series, affine = dicom.load_series(path)
