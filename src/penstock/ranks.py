@@ -16,7 +16,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
-from penstock.values import Share
+from penstock.values import BatchSlice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,9 +41,9 @@ class Ranks:
     local: int = 0
 
     @property
-    def share(self) -> Share:
+    def share(self) -> BatchSlice:
         """The part of every global batch that this rank takes."""
-        return Share(self.rank, self.world_size)
+        return BatchSlice(self.rank, self.world_size)
 
     @property
     def is_main(self) -> bool:

@@ -94,7 +94,7 @@ class Cursor:
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class BatchSlice:
     """The part of every global batch that one rank takes.
 
     Attributes:

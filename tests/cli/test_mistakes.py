@@ -195,7 +195,7 @@ def test_standard_input_may_be_closed(trained, tmp_path, capsys, monkeypatch):
 
     assert call("predict", trained, "-", "-o", tmp_path / "out", capsys=capsys)[:2] == (
         1,
-        "standard input: expected an image, found it closed. Pipe an image into it.\n"
+        "standard input: expected an image, found no open stream. Pipe an image into it.\n"
         f"predicted 0 of 1 image into {tmp_path}/out\n",
     )
 

@@ -441,7 +441,7 @@ def test_one_background_mask_is_a_note_only(folder, tmp_path):
         (
             "only background",
             False,
-            "masks/train/b.png: expected more than one class, found only the id 0. Right if the image shows nothing else.",
+            "masks/train/b.png: expected more than one class, found only the id 0. This is right if the image shows nothing else.",
         )
     ]
     pack(found, tmp_path / "packed")

@@ -145,11 +145,11 @@ def test_pairs_that_are_mixed_are_not_parted():
 
     assert str(error.value) == (
         "train.batch: expected a multiple of 4, as images are mixed in pairs, on 2 ranks with train.accumulate=1, found "
-        "10. Use train.batch=12, or other numbers of those."
+        "10. Use train.batch=12, or change train.accumulate or the number of ranks."
     )
     assert str(pieces.value) == (
         "train.batch: expected a multiple of 4, as images are mixed in pairs, on 1 rank with train.accumulate=2, found 6. "
-        "Use train.batch=8, or other numbers of those."
+        "Use train.batch=8, or change train.accumulate or the number of ranks."
     )
     check_pieces(apply(chosen, ["train.batch=12"]), 2)
     check_pieces(apply(chosen, ["train.batch=5"]), 1)

@@ -9,7 +9,7 @@ import numpy as np
 from penstock.feed import Feed, Field
 from penstock.order import Plan, Shuffle
 from penstock.sources import MemorySource
-from penstock.values import Share
+from penstock.values import BatchSlice
 
 
 class Text:
@@ -30,7 +30,7 @@ def memory(n):
     return MemorySource({"a": [b"a%d" % i for i in range(half)], "b": [b"b%d" % i for i in range(n - half)]})
 
 
-def feed(n=23, batch=5, *, share=Share(), threads=2, prefetch=2, shuffle=Shuffle(3, 2), seed=1, source=None):  # noqa: B008
+def feed(n=23, batch=5, *, share=BatchSlice(), threads=2, prefetch=2, shuffle=Shuffle(3, 2), seed=1, source=None):  # noqa: B008
     source = source or memory(n)
     plan = Plan(source.snapshot(), seed, shuffle)
     return Feed(plan, source, Text(), batch=batch, share=share, threads=threads, prefetch=prefetch)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from penstock.images.geometry import Affine
 from penstock.order import Plan, Shuffle
-from penstock.values import Partition, Share, Snapshot
+from penstock.values import BatchSlice, Partition, Snapshot
 
 payloads = st.binary(max_size=300)
 seeds = st.integers(-(2**63), 2**63)
@@ -33,7 +33,7 @@ def plans(draw):
 @st.composite
 def shares(draw, most=8):
     of = draw(st.integers(1, most))
-    return Share(draw(st.integers(0, of - 1)), of)
+    return BatchSlice(draw(st.integers(0, of - 1)), of)
 
 
 numbers = st.floats(-100, 100).map(lambda value: round(value, 3))

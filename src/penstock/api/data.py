@@ -17,7 +17,7 @@ from penstock.custom import carried
 from penstock.errors import DatasetError, RecipeError
 from penstock.order import Plan
 from penstock.progress import counted, silent
-from penstock.values import Share
+from penstock.values import BatchSlice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -146,7 +146,7 @@ class Split:
         from penstock.assembly import chosen_shuffle, open_experiment, resolve_settings  # noqa: PLC0415 - with PyTorch
 
         recipe = resolve_settings({**given, "model.weights": "none", **(settings or {})}).recipe
-        feed = open_experiment(chosen_shuffle(recipe)).training_feed(Share(rank, world_size))
+        feed = open_experiment(chosen_shuffle(recipe)).training_feed(BatchSlice(rank, world_size))
         return feed if augment else replace(feed, augment=False)
 
 

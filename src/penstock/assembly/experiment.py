@@ -22,7 +22,7 @@ from penstock.order import Chain, Plan, Repeats, Shuffle, Stage, repeat_factors,
 from penstock.progress import counted
 from penstock.settings.views import ScaleCrop
 from penstock.tasks import find_task
-from penstock.values import Share, Snapshot
+from penstock.values import BatchSlice, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,7 +115,7 @@ class Experiment:
         limit = self.recipe.data.limit
         return snapshot.first(limit) if limit else snapshot
 
-    def training_feed(self, share: Share = Share(), *, pin_memory: bool = False) -> Feed:  # noqa: B008 - frozen
+    def training_feed(self, share: BatchSlice = BatchSlice(), *, pin_memory: bool = False) -> Feed:  # noqa: B008 - frozen
         """Augmented samples in the plan's order."""
         return Feed(
             self.plan,
@@ -131,7 +131,7 @@ class Experiment:
     def evaluation(
         self,
         split: str,
-        share: Share = Share(),  # noqa: B008 - frozen
+        share: BatchSlice = BatchSlice(),  # noqa: B008 - frozen
         *,
         pin_memory: bool = False,
         whole: bool = True,

@@ -110,7 +110,7 @@ def _changed_later(file: Path) -> tuple[str, ...]:
     others = sorted(path.name for path in file.parent.glob("recipe-until-step-*.toml"))
     if file.name != "recipe.toml" or not others:
         return ()
-    return (f"note: {file.parent} was gone on with by other settings: {', '.join(others)} beside it began the run",)
+    return (f"note: {file.parent} was resumed with other settings; it began with those of {', '.join(others)}",)
 
 
 def _network_of(run: Path) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def compare(
     runs: Annotated[list[Path], Parameter(help="Two or more run folders.")], /, *,
     json: Json = False,
 ) -> None:  # fmt: skip
-    """Print in what runs differ: recipe, data, code, environment and scores, and which scores may not be compared."""
+    """Compare runs: recipe, data, code, environment and scores, and which scores may not be compared."""
     found = ps.compare(*runs)
     if json:
         print(as_json(found))

@@ -29,7 +29,7 @@ _GROUPS: Final = {
         "runs:replay": "Draw the images of any step of a run, and name their records.",
         "runs:report": "Write the report of a run, or a page that compares several.",
         "experiments:runs_command": "List runs: state, steps, best score, model, data, time, tags and note.",
-        "experiments:compare": "Print in what runs differ, and which scores may be compared.",
+        "experiments:compare": "Compare runs, and say which scores may be compared.",
         "experiments:note": "Keep a note or tags with a run.",
         "experiments:prune": "Remove all checkpoints but the best of runs that have ended.",
     },

@@ -24,7 +24,7 @@ def inspect(
     *,
     raw: RawArguments = NOTHING_GIVEN,
     draw_duplicates: Annotated[
-        Path | None, Parameter(help="PNG file to draw images outside train in that look nearly like training images.")
+        Path | None, Parameter(help="PNG file for a drawing of images that resemble training images, beside those.")
     ] = None,
     json: Json = False,
 ) -> int:

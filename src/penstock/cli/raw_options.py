@@ -35,19 +35,19 @@ class RawArguments:
         list[str] | None,
         Parameter(name="--map", help="Change an id of the raw masks before anything else: OLD=NEW. May be repeated."),
     ] = None
-    images: Annotated[str, Parameter(help="Folder of images, where it is not found by itself; with --masks.")] = ""
-    masks: Annotated[str, Parameter(help="Folder of masks, where it is not found by itself; with --images.")] = ""
+    images: Annotated[str, Parameter(help="Folder of images, if it is not detected. Needs --masks.")] = ""
+    masks: Annotated[str, Parameter(help="Folder of masks, if it is not detected. Needs --images.")] = ""
     palette: Annotated[
         bool, Parameter(help="Masks are palette PNGs, and the indices of their pixels are the class ids.")
     ] = False
     rater: Annotated[
-        str, Parameter(help="Whose masks are taken, where several raters have drawn them: a name, or 'majority'.")
+        str, Parameter(help="Rater whose masks are used, if several raters have drawn them: a name, or 'majority'.")
     ] = ""
     group: Annotated[
         str,
         Parameter(
-            help="Regular expression that finds in file names what images have in common that belong together, such as "
-            "'patient[0-9]+'. They are never divided between splits. By default the images of a folder belong together."
+            help="Regular expression for the part of a file name that names a group, such as 'patient[0-9]+'. A group is "
+            "never divided between splits. By default each folder is a group."
         ),
     ] = ""
     mask_threshold: Annotated[
@@ -123,8 +123,8 @@ class RawArguments:
         list[str] | None,
         Parameter(
             name="--field",
-            help="Field of TFRecords, or column of a CSV file, with a name of its own: image=NAME, and label=NAME, "
-            "mask=NAME or xmin=NAME and so on. May be repeated.",
+            help="Name of a field of TFRecords, or of a column of a CSV file, that is not recognised: image=NAME, "
+            "label=NAME, mask=NAME, xmin=NAME and so on. May be repeated.",
         ),
     ] = None
     validation: Annotated[

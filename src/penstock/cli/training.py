@@ -74,8 +74,8 @@ GoOn = Annotated[
     bool,
     Parameter(
         name="--continue",
-        help="Go on with the newest run of this --name, or start it: the same command for every start of a scheduler. "
-        "To go on alone, the dataset may be left out.",
+        help="Resume the newest run of this --name, or start it if there is none, so that a scheduler can repeat one "
+        "command. The dataset may be left out if the run exists.",
     ),
 ]
 Limited = Annotated[
@@ -87,7 +87,7 @@ StallTimeout = Annotated[
 ]
 Retries = Annotated[
     int | None,
-    Parameter(help="How often to go on after failures that may pass: a broker or a network disk that does not answer."),
+    Parameter(help="Retries after failures that may pass, such as a broker or a network disk that does not answer."),
 ]
 AcceptChanges = Annotated[
     bool,

@@ -89,7 +89,7 @@ def check_pieces(recipe: Recipe, ranks: int) -> None:
         raise _refused(
             "train.accumulate",
             f"as many micro-batches on each of {ranks} ranks, as train.{'sync_bn' if train.sync_bn else 'fsdp'} needs",
-            f"ranks with {fewest} and {most} images, of which {train.accumulate} are to be made",
+            f"ranks with {fewest} and {most} images, each to be cut into {train.accumulate} micro-batches",
             f"Use train.batch={ranks * most}",
         )
     if train.halve_on_oom and (ranks > 1 or recipe.regularize.mixes):
@@ -114,7 +114,7 @@ def check_pieces(recipe: Recipe, ranks: int) -> None:
             f"a multiple of {pairs}, as images are mixed in pairs, on {counted(ranks, 'rank')} with "
             f"train.accumulate={train.accumulate}",
             str(train.batch),
-            f"Use train.batch={-(-train.batch // pairs) * pairs}, or other numbers of those",
+            f"Use train.batch={-(-train.batch // pairs) * pairs}, or change train.accumulate or the number of ranks",
         )
 
 

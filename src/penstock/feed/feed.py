@@ -24,7 +24,7 @@ from penstock.feed.stalling import THREADS, stalled
 from penstock.images import single_threaded
 from penstock.order import Plan
 from penstock.sources import Prefetching, waiting
-from penstock.values import Cursor, Share
+from penstock.values import BatchSlice, Cursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -82,7 +82,7 @@ class Feed:
     source: Source
     prepare: Prepare
     batch: int
-    share: Share = Share()  # noqa: RUF009 - frozen
+    share: BatchSlice = BatchSlice()  # noqa: RUF009 - frozen
     augment: bool = True
     threads: int | None = None
     prefetch: int | None = None

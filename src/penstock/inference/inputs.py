@@ -191,7 +191,7 @@ def _from_address(address: str, wanted: PixelFormat) -> AnyPixels:
 
 def _from_stdin(wanted: PixelFormat) -> AnyPixels:
     if sys.stdin is None:
-        raise ImageError("standard input", expected="an image", found="it closed", remedy="Pipe an image into it")
+        raise ImageError("standard input", expected="an image", found="no open stream", remedy="Pipe an image into it")
     return read_upright(sys.stdin.buffer.read(), "standard input", wanted)
 
 
@@ -264,5 +264,10 @@ def _shots(said: str, number: int, count: int) -> Iterator[InputImage]:
 def _next_frame(video: Any, where: str, wanted: PixelFormat) -> AnyPixels:
     there, frame = video.read()
     if not there:
-        raise ImageError(where, expected="a frame", found="the end of the video", remedy="The video was cut short")
+        raise ImageError(
+            where,
+            expected="a frame",
+            found="the end of the video",
+            remedy="Copy the video again, as it ends before its header says",
+        )
     return check_format(np.ascontiguousarray(frame[..., ::-1]), wanted, where)

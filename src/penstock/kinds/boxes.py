@@ -205,5 +205,5 @@ def _problems(name: str, number: int, box: Box, size: tuple[int, int], *, clip: 
     elif _reaches_outside(box, size) or _is_nowhere(box, size):
         yield _outside(name, f"box {number}", box, size, clip=clip)
     elif box.crowd:
-        message = f"{name}: box {number} is a crowd: nothing is learnt from it, and finding things in it is no mistake."
+        message = f"{name}: box {number} is a crowd: it is not learnt, and predictions in it do not count as wrong."
         yield Problem("crowd box", name, message, fatal=False)

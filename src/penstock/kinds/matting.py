@@ -50,7 +50,11 @@ class MattingKind(MaskKind):
             if highest > 1:
                 continue
             name = mask_name(each, folder)
-            found, remedy = ("0 and 1", "Multiply it by 255") if highest else ("only 0", "Right if nothing is in front")
+            found, remedy = (
+                ("0 and 1", "Multiply it by 255")
+                if highest
+                else ("only 0", "This is right if the image shows no foreground")
+            )
             message = f"{name}: expected alpha values from 0 to 255, found {found}. {remedy}."
             kind = "matte of 0 and 1" if highest else "matte without foreground"
             yield Problem(kind, name, message, fatal=highest == 1)

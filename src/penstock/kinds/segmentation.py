@@ -224,7 +224,7 @@ def _one_id_in_all(
 
 def _one_id_in(each: InspectedItem, labels: Labels, folder: Path) -> Problem:
     name = mask_name(each, folder)
-    remedy = "Right if the image shows nothing else."
+    remedy = "This is right if the image shows nothing else."
     if any(i == labels.ignore for i, _ in each.pixels):
         remedy = f"If {labels.ignore} marks a class in this mask, replace it by the id of the class."
     message = f"{name}: expected more than one class, found {_only(each)}. {remedy}"

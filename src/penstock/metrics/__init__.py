@@ -10,7 +10,7 @@ tables.py     scores as text
 segments.py   scores that look at the segments of an image and not at single pixels
 """
 
-from penstock.metrics.boxes import Boxes, Found, check_extra, run_lengths
+from penstock.metrics.boxes import Boxes, ScoredBox, check_extra, run_lengths
 from penstock.metrics.classes import ClassificationScores, PredictionCounts
 from penstock.metrics.confusion import Confusion, SegmentationScores
 from penstock.metrics.instances import InstanceScores
@@ -22,11 +22,11 @@ __all__ = [
     "Boxes",
     "ClassificationScores",
     "Confusion",
-    "Found",
     "InstanceScores",
     "MatteScores",
     "Mattes",
     "PredictionCounts",
+    "ScoredBox",
     "SegmentationScores",
     "Segments",
     "check_extra",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Found(NamedTuple):
+class ScoredBox(NamedTuple):
     """A box that was found, or that should be.
 
     Attributes:
@@ -60,15 +60,15 @@ class Boxes:
     """
 
     images: list[str] = field(default_factory=list)
-    true: list[Found] = field(default_factory=list)
-    found: list[Found] = field(default_factory=list)
+    true: list[ScoredBox] = field(default_factory=list)
+    found: list[ScoredBox] = field(default_factory=list)
 
     def gather(self, gather: Callable[[Sequence[str]], list[str]]) -> None:
         """Put together what all ranks have; `gather` gives the texts of all of them."""
         own = json.dumps([self.images, self.true, self.found])
         everybody = [json.loads(text) for text in gather([own])]
         self.images = [image for each in everybody for image in each[0]]
-        self.true, self.found = ([Found(*row) for each in everybody for row in each[kind]] for kind in (1, 2))
+        self.true, self.found = ([ScoredBox(*row) for each in everybody for row in each[kind]] for kind in (1, 2))
 
     def scores(self, names: Sequence[str], *, masks: bool = False) -> DetectionScores:
         """The scores of what was found; the same on any number of ranks, whatever the order of the images.
@@ -103,7 +103,7 @@ class Boxes:
 
 
 def _truth(
-    numbers: dict[str, int], true: list[Found], classes: int, sizes: dict[str, tuple[int, int]]
+    numbers: dict[str, int], true: list[ScoredBox], classes: int, sizes: dict[str, tuple[int, int]]
 ) -> dict[str, Any]:
     annotations = [
         _row(numbers, each) | {"id": number, "iscrowd": int(each.score), "area": each.box[2] * each.box[3]}
@@ -120,7 +120,7 @@ def _truth(
     }
 
 
-def _row(numbers: dict[str, int], each: Found) -> dict[str, Any]:
+def _row(numbers: dict[str, int], each: ScoredBox) -> dict[str, Any]:
     row: dict[str, Any] = {"image_id": numbers[each.image], "category_id": each.label, "bbox": list(each.box)}
     if each.mask:
         row["segmentation"] = {"size": list(each.size), "counts": each.mask}

@@ -19,7 +19,7 @@ import numpy as np
 
 from penstock import seeds
 from penstock.errors import PlanError
-from penstock.values import Address, Cursor, Share, Snapshot
+from penstock.values import Address, BatchSlice, Cursor, Snapshot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -175,7 +175,7 @@ class Plan:
     def _blocks(self) -> int:
         return -(-len(self) // (self.shuffle.block if self.shuffle else 1))
 
-    def batch(self, k: int, size: int, share: Share = Share()) -> list[Address]:  # noqa: B008 - Share is frozen
+    def batch(self, k: int, size: int, share: BatchSlice = BatchSlice()) -> list[Address]:  # noqa: B008 - BatchSlice is frozen
         """The addresses of one rank's share of global batch `k`: positions `[k * size, (k + 1) * size)`."""
         return [self.at(k * size + i) for i in share.slice(size)]
 

@@ -1,6 +1,6 @@
 """The run folder: a record of what was asked, where it ran and what came out, in plain files.
 
-comparing.py    in what runs differ, and which of their scores may be compared
+comparing.py    how runs differ, and which of their scores may be compared
 environment.py  what a run depends on besides its recipe
 facts.py        what the scores of a run follow from
 folder.py       `RunFolder`

@@ -32,7 +32,7 @@ class RunFacts:
         name: of its folder.
         recipe: its settings. Where it keeps the weights that it began with, their hash in `code` says more than the
             path, which is left out.
-        earlier: settings that it had until it was gone on with by others, and until which step.
+        earlier: settings that it had before it was resumed with others, and until which step.
         data: what it was trained and evaluated on.
         evaluated: the partitions that it was evaluated on.
         entries: what the manifest of its data says, by split; nothing where there is none that can be read.

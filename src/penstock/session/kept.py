@@ -19,7 +19,7 @@ OUTPUTS: Final = "outputs"
 PARTS: Final = "loss_parts"
 
 
-class Kept:
+class KeptValues:
     """The values of one step on this rank, without their gradients.
 
     Attributes:

@@ -13,8 +13,8 @@ from penstock.runs import manifests
 from penstock.session import diagnosis, finite, sharding, state
 from penstock.session.activation_checkpointing import recompute_blocks
 from penstock.session.ema import EMA
-from penstock.session.kept import Kept
-from penstock.session.memory import Fitting
+from penstock.session.kept import KeptValues
+from penstock.session.memory import MemoryLimitedGradients
 from penstock.session.optimizer import make_optimizer
 from penstock.session.step import Gradients
 from penstock.session.undo import Undo
@@ -62,7 +62,7 @@ class Learner:
     gradients: Gradients
     options: Train
     undo: Undo
-    fitting: Fitting
+    fitting: MemoryLimitedGradients
     ema: EMA | None = None
     random_seed: int = 0
 
@@ -88,7 +88,7 @@ class Learner:
         network = torch.compile(wrapped) if options.compile else wrapped
         gradients = Gradients(placed, network, ranks=ranks, device=device, options=options, layout=layout)
         undo = Undo(placed)
-        fitting = Fitting(gradients, undo, halve=options.halve_on_oom, note=note)
+        fitting = MemoryLimitedGradients(gradients, undo, halve=options.halve_on_oom, note=note)
         return cls(placed, made, optimizer, gradients, options, undo, fitting, ema, seed)
 
     @property
@@ -106,7 +106,7 @@ class Learner:
                 if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):  # noqa: SLF001 - the common base
                     module.eval()
 
-    def backward(self, task: Task, batch: Batch, step: int, rank: int, kept: Kept | None = None) -> torch.Tensor:
+    def backward(self, task: Task, batch: Batch, step: int, rank: int, kept: KeptValues | None = None) -> torch.Tensor:
         """Leave the gradients of a global batch in the parameters.
 
         Returns:
@@ -121,7 +121,7 @@ class Learner:
             self.optimizer.zero_grad(set_to_none=True)
 
         self.undo.begin()
-        return self.fitting.compute(task, batch, step, begin, kept or Kept())
+        return self.fitting.compute(task, batch, step, begin, kept or KeptValues())
 
     def seed(self, step: int, rank: int) -> None:
         """Begin the randomness inside the model for the step after `step` finished ones."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import torch
 
     from penstock.feed import Batch
-    from penstock.session.kept import Kept
+    from penstock.session.kept import KeptValues
     from penstock.session.step import Gradients
     from penstock.session.undo import Undo
     from penstock.tasks import Task
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _ALONE = "Expected more than 1 value per channel"  # a norm has but one image, and cannot
 
 
-class Fitting:
+class MemoryLimitedGradients:
     """Computes gradients, in smaller micro-batches if memory runs out and `halve` is set.
 
     Several ranks cannot go back in a step, as the others wait for this one: their error stays as it is.
@@ -37,7 +37,7 @@ class Fitting:
     def __init__(self, gradients: Gradients, undo: Undo, *, halve: bool, note: Callable[[str], None]) -> None:
         self.gradients, self.undo, self.halve, self.note = gradients, undo, halve, note
 
-    def compute(self, task: Task, batch: Batch, step: int, begin: Callable[[], None], kept: Kept) -> torch.Tensor:
+    def compute(self, task: Task, batch: Batch, step: int, begin: Callable[[], None], kept: KeptValues) -> torch.Tensor:
         """Leave the gradients of the global batch in the parameters; its loss, a scalar on the device.
 
         Args:
@@ -68,7 +68,9 @@ class Fitting:
         )
         return loss
 
-    def _in_smaller_parts(self, task: Task, batch: Batch, begin: Callable[[], None], kept: Kept) -> torch.Tensor | None:
+    def _in_smaller_parts(
+        self, task: Task, batch: Batch, begin: Callable[[], None], kept: KeptValues
+    ) -> torch.Tensor | None:
         """The loss in the fewest parts that fit; None where not even single images do."""
         while self.gradients.accumulate < len(batch):
             self.gradients.accumulate = min(2 * self.gradients.accumulate, len(batch))

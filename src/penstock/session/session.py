@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from penstock.errors import NonFiniteError
 from penstock.session import signals
 from penstock.session.best import BestMetric, is_best
-from penstock.session.kept import Kept
+from penstock.session.kept import KeptValues
 from penstock.session.leaving_out import leave_out
 from penstock.session.options import Outcome
 from penstock.session.requests import NOTHING, Requests, due_after
@@ -332,7 +332,7 @@ class Session:
     def _learn(self, batch: Batch, step: int) -> None:
         """Update the weights by a batch, or leave the step out where its numbers are not finite and that is allowed."""
         task = self.task.after(step)
-        kept = Kept(self.attached.wanted())
+        kept = KeptValues(self.attached.wanted())
         loss = self.learner.backward(task, batch, step, self.ranks.rank, kept)
         self.values = kept.values
         self.attached.call_due(self, "after_backward")

@@ -12,7 +12,7 @@ from penstock import devices
 from penstock.errors import RecipeError
 from penstock.models import key_dropout, silent_norms
 from penstock.progress import counted
-from penstock.session.kept import Kept
+from penstock.session.kept import KeptValues
 
 if TYPE_CHECKING:
     from torch import nn
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ALONE = "Expected more than 1 value per channel"
 
 
-class Real(NamedTuple):
+class RealSamples(NamedTuple):
     """The samples of a share that weigh something, on the device.
 
     Attributes:
@@ -66,7 +66,7 @@ class Gradients:
         self.parameters = tuple(model.parameters())
         self._is_checked = False
 
-    def compute(self, task: Task, batch: Batch, kept: Kept | None = None) -> torch.Tensor:
+    def compute(self, task: Task, batch: Batch, kept: KeptValues | None = None) -> torch.Tensor:
         """Leave the gradients of the global batch in the parameters; its loss, a scalar on the device.
 
         Where there is no sample at all, parameters have no gradient. `kept` keeps what hooks want of the step.
@@ -74,7 +74,7 @@ class Gradients:
         real = self.real(task, batch)
         count = self.ranks.sum(task.count(real.tensors))
         count = torch.where(count > 0, count, 1)
-        kept = kept or Kept()
+        kept = kept or KeptValues()
         with kept.watching(self.model):
             scale = self.ranks.world_size / count
             total = self._backward(task, real, self.cuts(real.rows, len(batch)), scale, kept)
@@ -84,23 +84,23 @@ class Gradients:
             self._check_reached()
         return parts.sum()
 
-    def real(self, task: Task, batch: Batch) -> Real:
+    def real(self, task: Task, batch: Batch) -> RealSamples:
         """A rank's share of a batch on the device, without samples of weight 0."""
         tensors: Tensors = {name: tensor.to(self.device) for name, tensor in batch.tensors.items()}
         if bool(batch.weight.all()):
-            return Real(tensors, len(batch), self._places(batch), None)
+            return RealSamples(tensors, len(batch), self._places(batch), None)
         real = batch.weight > 0
         masked, kept = task.mask_padding(tensors, batch.weight), task.kept(real)
         blank = _rows(masked, torch.nonzero(~real)[:1, 0])
         places = self._places(batch)
         places = places[kept.to(self.device)] if len(places) else places
-        return Real(_rows(masked, kept), int(real.sum()), places, blank)
+        return RealSamples(_rows(masked, kept), int(real.sum()), places, blank)
 
     def _places(self, batch: Batch) -> torch.Tensor:
         size = len(batch) if self.keys else 0
         return torch.arange(batch.first, batch.first + size, device=self.device) % 2**32
 
-    def part(self, real: Real, start: int, stop: int) -> Tensors:
+    def part(self, real: RealSamples, start: int, stop: int) -> Tensors:
         """Some of the samples, which the network sees next: dropout draws for them."""
         if self.keys:
             self.keys.show(real.places[start:stop])
@@ -119,7 +119,7 @@ class Gradients:
         return list(itertools.pairwise(cuts))
 
     def _backward(
-        self, task: Task, real: Real, cuts: list[tuple[int, int]], scale: torch.Tensor, kept: Kept
+        self, task: Task, real: RealSamples, cuts: list[tuple[int, int]], scale: torch.Tensor, kept: KeptValues
     ) -> torch.Tensor:
         """Gradients of all micro-batches, added up; the sums of this rank's losses."""
         total = torch.zeros(scale.shape, device=self.device)
@@ -147,7 +147,7 @@ class Gradients:
                 remedy="Remove these from the model, or set their requires_grad to False",
             )
 
-    def _piece(self, task: Task, part: Tensors, kept: Kept, scale: torch.Tensor, *, lonely: bool) -> torch.Tensor:
+    def _piece(self, task: Task, part: Tensors, kept: KeptValues, scale: torch.Tensor, *, lonely: bool) -> torch.Tensor:
         """Gradients of a micro-batch; the sums of its losses. One sample that holes have left alone is normalised by
         running statistics where a norm would have but its single value.
         """
@@ -162,7 +162,7 @@ class Gradients:
         with silent_norms(self.model):
             return self._passed(task, part, kept, scale)
 
-    def _passed(self, task: Task, part: Tensors, kept: Kept, scale: torch.Tensor) -> torch.Tensor:
+    def _passed(self, task: Task, part: Tensors, kept: KeptValues, scale: torch.Tensor) -> torch.Tensor:
         """A forward and a backward pass, in which norms are as they were in the forward one."""
         kept.is_watching = True
         loss = self._forward(task, part, kept)
@@ -170,7 +170,7 @@ class Gradients:
         (loss * scale).sum().backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
-    def _forward(self, task: Task, part: Tensors, kept: Kept) -> torch.Tensor:
+    def _forward(self, task: Task, part: Tensors, kept: KeptValues) -> torch.Tensor:
         outputs = self.outputs(self.network, task, part)
         kept.keep_outputs(outputs)
         return task.loss(outputs, part)
@@ -183,7 +183,7 @@ class Gradients:
     def _accompany(self, task: Task, blank: Tensors, scale: torch.Tensor) -> None:
         """Take part in what other ranks wait for, with gradients of 0, as all samples of this rank are holes."""
         with silent_norms(self.model):
-            loss = self._forward(task, blank, Kept())
+            loss = self._forward(task, blank, KeptValues())
             (0.0 * loss * scale).sum().backward()  # type: ignore[no-untyped-call]
 
 

@@ -85,8 +85,8 @@ class Train:
         num_threads: Threads that decode images; 0 takes one per core.
         stall_timeout: Seconds to wait for a batch before training fails, with the records that do not come and the
             stacks of the threads that read them; 0 waits without end.
-        retries: How often to go on after failures that may pass, such as a broker or a network disk that does not
-            answer, in a row without a new step between them. For several ranks, torchrun --max-restarts does that.
+        retries: Retries in a row, without a new step between them, after failures that may pass, such as a broker or a
+            network disk that does not answer. For several ranks, torchrun --max-restarts does that.
         log_every: Steps between log lines. A line is also printed every 30 seconds.
         metrics: Custom metrics beside the metric of the task: FILE.py:NAME or package.module:NAME.
         best_metric: Score that decides which checkpoint is best; "" for that of the task.

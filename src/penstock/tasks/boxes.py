@@ -13,7 +13,7 @@ from penstock.feed import Field
 from penstock.images import RGB, PixelFormat, fetch_image, geometry, probe
 from penstock.kinds.fields import decode_detection
 from penstock.kinds.labels import check_objects
-from penstock.metrics import Boxes, Found
+from penstock.metrics import Boxes, ScoredBox
 from penstock.progress import counted
 from penstock.settings.augment import QUARTERS
 
@@ -232,7 +232,7 @@ class DetectionMetric:
             self.boxes.true += true
             self.boxes.found += found
 
-    def objects(self, origin: str, sample: Tensors, output: Tensors) -> tuple[list[Found], list[Found]]:
+    def objects(self, origin: str, sample: Tensors, output: Tensors) -> tuple[list[ScoredBox], list[ScoredBox]]:
         """The true objects of one image, and those that were found in it."""
         scale, there = float(sample["scale"]), sample["label"] >= 0
         label, boxes, crowd = (sample[name][there] for name in ("label", "boxes", "crowd"))
@@ -244,9 +244,11 @@ class DetectionMetric:
         return self.boxes.scores(self.names)
 
 
-def _found(origin: str, labels: torch.Tensor, boxes: torch.Tensor, scores: torch.Tensor, scale: float) -> list[Found]:
+def _found(
+    origin: str, labels: torch.Tensor, boxes: torch.Tensor, scores: torch.Tensor, scale: float
+) -> list[ScoredBox]:
     """Boxes in pixels of the image, as left, top, width, height."""
     edges = boxes.double().cpu() / scale
     sizes = torch.cat([edges[:, :2], edges[:, 2:] - edges[:, :2]], dim=1)
     rows = zip(labels.tolist(), sizes.tolist(), scores.double().cpu().tolist(), strict=True)
-    return [Found(origin, label, (x, y, w, h), score) for label, (x, y, w, h), score in rows]
+    return [ScoredBox(origin, label, (x, y, w, h), score) for label, (x, y, w, h), score in rows]

@@ -13,7 +13,7 @@ from penstock.images import drawing, geometry, shown
 from penstock.images.warp import warp_mask
 from penstock.kinds import KINDS
 from penstock.kinds.instances import decode_object
-from penstock.metrics import Found, InstanceScores, check_extra, run_lengths
+from penstock.metrics import InstanceScores, ScoredBox, check_extra, run_lengths
 from penstock.models import INSTANCE_NETWORKS, unpack_masks
 from penstock.progress import counted
 from penstock.tasks.boxes import DetectionMetric, PrepareDetection, VisibleRegion, write_object
@@ -91,7 +91,7 @@ class PrepareInstances(PrepareDetection):
 class InstanceMetric(DetectionMetric):
     """Gathers objects with their pixels. Masks are compared at the size at which images are evaluated."""
 
-    def objects(self, origin: str, sample: Tensors, output: Tensors) -> tuple[list[Found], list[Found]]:
+    def objects(self, origin: str, sample: Tensors, output: Tensors) -> tuple[list[ScoredBox], list[ScoredBox]]:
         """The true objects of one image, and those that were found in it, with their pixels."""
         true, found = super().objects(origin, sample, output)
         height, width = sample["size"].tolist()
@@ -103,7 +103,7 @@ class InstanceMetric(DetectionMetric):
         return InstanceScores(self.boxes.scores(self.names, masks=True), self.boxes.scores(self.names))
 
 
-def _with_masks(found: list[Found], masks: torch.Tensor) -> list[Found]:
+def _with_masks(found: list[ScoredBox], masks: torch.Tensor) -> list[ScoredBox]:
     size = (masks.shape[1], masks.shape[2])
     pixels = masks.cpu().numpy()
     return [each._replace(mask=run_lengths(mask), size=size) for each, mask in zip(found, pixels, strict=True)]

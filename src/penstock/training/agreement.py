@@ -44,7 +44,7 @@ def begun_by_launch(root: Path, ranks: Ranks, events: Events) -> Path | None:
     return Path(found) if found else None
 
 
-def named_before(root: Path, name: str, ranks: Ranks, events: Events) -> Path | None:
+def newest_run(root: Path, name: str, ranks: Ranks, events: Events) -> Path | None:
     """The newest run of a name, the same on all ranks; None where there is none."""
     newest = RunFolder.newest(root, name) if ranks.is_main else None
     found = ranks.broadcast(str(newest or ""))
@@ -53,13 +53,13 @@ def named_before(root: Path, name: str, ranks: Ranks, events: Events) -> Path | 
     return Path(found) if found else None
 
 
-def given_again(resolved: Resolved) -> dict[str, Any]:
+def settings_for_resume(resolved: Resolved) -> dict[str, Any]:
     """The settings of a repeated command for the run that it began, without custom code: the run has copies."""
     own = {setting for setting, _ in places(resolved.recipe)}
     return {key: value for key, value in resolved.given.items() if key not in own}
 
 
-def agreed(recipe: Recipe, ranks: Ranks, events: Events) -> tuple[Experiment, RunData]:
+def open_on_all_ranks(recipe: Recipe, ranks: Ranks, events: Events) -> tuple[Experiment, RunData]:
     """A recipe opened, with what its data is now: the main process decides where ranks may see a topic differently.
 
     Raises:

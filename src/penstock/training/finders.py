@@ -45,7 +45,7 @@ _TRIED: Final = 2  # steps with a batch: the second one has the optimizer's stat
 
 
 @dataclass(frozen=True)
-class RateFound:
+class LRFinding:
     """A short training with a rising learning rate.
 
     Attributes:
@@ -106,7 +106,7 @@ class BatchFound:
         return Advice("batch found", counted(self.fits, "image"), reason, self.fits)
 
 
-def find_lr(recipe: Recipe, *, steps: int = STEPS, progress: Callable[[int, int], None] = silent) -> RateFound:
+def find_lr(recipe: Recipe, *, steps: int = STEPS, progress: Callable[[int, int], None] = silent) -> LRFinding:
     """Train for some steps with a learning rate that rises from 1e-6 to 1 in equal factors (Smith 2017,
     arXiv:1506.01186).
 
@@ -140,7 +140,7 @@ def find_lr(recipe: Recipe, *, steps: int = STEPS, progress: Callable[[int, int]
             progress(step + 1, steps)
             if step >= _BEFORE and losses[-1] > _DIVERGED * min(losses):
                 break
-    return RateFound(tuple(rates), tuple(losses), _steepest(rates, losses))
+    return LRFinding(tuple(rates), tuple(losses), _steepest(rates, losses))
 
 
 def find_time(recipe: Recipe) -> TimeFound:

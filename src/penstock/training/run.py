@@ -24,7 +24,7 @@ from penstock.models import synchronise_norms
 from penstock.runs import RunFolder, environment
 from penstock.session import Checkpoint, CheckpointStore, Hook, HookList, Learner, Outcome, Saver, Session
 from penstock.settings import Recipe
-from penstock.training.agreement import agreed, begun_by_launch, given_again, named_before
+from penstock.training.agreement import begun_by_launch, newest_run, open_on_all_ranks, settings_for_resume
 from penstock.training.compatibility import check_custom
 from penstock.training.recording import new_folder, note_edited, record, record_changes, title
 from penstock.training.reproducibility import has_norms, isolated, note_changes, note_session, promise
@@ -93,11 +93,11 @@ def train(
         events = Events(on_event, silent=not ranks.is_main)
         if begun := begun_by_launch(root, ranks, events):
             return _resumed(begun, (), hooks, "last", ranks, events)
-        if go_on and (begun := named_before(root, name, ranks, events)):
-            given = given_again(resolved)
+        if go_on and (begun := newest_run(root, name, ranks, events)):
+            given = settings_for_resume(resolved)
             return _resumed(begun, given, hooks, "last", ranks, events, accept_changes=accept_changes)
         check_pieces(recipe, ranks.world_size)
-        parts, run_data = agreed(recipe, ranks, events)
+        parts, run_data = open_on_all_ranks(recipe, ranks, events)
         check_custom(parts)
         model = initial_model(parts, events)
 

@@ -23,7 +23,7 @@ from penstock.settings import Augment, Regularize
 from penstock.settings.views import PadCrop, ScaleCrop
 from penstock.sources import Fault, MemorySource
 from penstock.tasks import PrepareClassification
-from penstock.values import Cursor, Partition, Record, Share, Snapshot
+from penstock.values import BatchSlice, Cursor, Partition, Record, Snapshot
 
 COUNT, BATCH = 23, 10
 _CROPS = st.sampled_from([(8, 9, 2), (9, 8, 3), (12, 12, 4), (6, 6, 0), (5, 7, 2)])
@@ -116,7 +116,7 @@ def test_the_samples_are_those_that_are_made_one_by_one(augment, regularize, pix
 def test_in_any_order_on_any_rank_and_after_any_restore(shuffle, ranks):
     made = prepare()
     for rank in range(ranks):
-        share = Share(rank, ranks)
+        share = BatchSlice(rank, ranks)
         whole = take(feed(OneByOne(made), shuffle=shuffle, share=share).batches(), 7)
         for k in range(7):
             again = feed(made, shuffle=shuffle, share=share).batches(Cursor(k * BATCH, whole[0][2].plan))

@@ -16,7 +16,7 @@ from penstock import ranks as ranking
 from penstock.assembly import open_experiment
 from penstock.config import apply
 from penstock.datasets import inspect, pack
-from penstock.metrics import Boxes, Found
+from penstock.metrics import Boxes, ScoredBox
 from penstock.session.evaluation import evaluate
 
 
@@ -29,11 +29,11 @@ class TestScores:
             for _ in range(int(draw.integers(0, 6))):
                 x, y, width, height = (float(value) for value in draw.uniform(5, 100, 4))
                 label, crowd = int(draw.integers(classes)), float(draw.random() < 0.1)
-                boxes.true.append(Found(name, label, (x, y, width, height), crowd))
+                boxes.true.append(ScoredBox(name, label, (x, y, width, height), crowd))
                 for _ in range(int(draw.integers(0, 3))):
                     near = (x + draw.normal(0, 6), y + draw.normal(0, 6), width * draw.uniform(0.8, 1.2), height)
                     guess = label if draw.random() < 0.8 else int(draw.integers(classes))
-                    boxes.found.append(Found(name, guess, tuple(map(float, near)), float(draw.random())))
+                    boxes.found.append(ScoredBox(name, guess, tuple(map(float, near)), float(draw.random())))
         return boxes
 
     @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # pycocotools and numpy 2
@@ -83,7 +83,7 @@ class TestScores:
             assert together.scores(["a", "b", "c"]) == expected
 
     def test_nothing_found_is_zero_and_absent_classes_are_named(self):
-        boxes = Boxes(["p"], [Found("p", 0, (0.0, 0.0, 9.0, 9.0), 0.0)])
+        boxes = Boxes(["p"], [ScoredBox("p", 0, (0.0, 0.0, 9.0, 9.0), 0.0)])
         scores = boxes.scores(["a", "b"])
 
         assert scores.summary() == {"map": 0.0, "map50": 0.0}
@@ -141,7 +141,7 @@ def test_recall_is_that_of_a_hundred_boxes_an_image():
     boxes.images.append("a")
     for number in range(20):
         box = (20.0 * number, 0.0, 10.0, 10.0)
-        boxes.true.append(Found("a", 0, box, 0.0))
-        boxes.found.append(Found("a", 0, box, 1 - number / 100))
+        boxes.true.append(ScoredBox("a", 0, box, 0.0))
+        boxes.found.append(ScoredBox("a", 0, box, 1 - number / 100))
 
     assert boxes.scores(["x"]).recall == 1.0

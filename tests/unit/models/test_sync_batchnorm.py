@@ -63,7 +63,7 @@ def test_ranks_that_would_pass_through_norms_unequally_often_are_refused():
 
     assert str(error.value) == (
         "train.accumulate: expected as many micro-batches on each of 2 ranks, as train.sync_bn needs, found ranks with 1 and "
-        "2 images, of which 2 are to be made. Use train.batch=4."
+        "2 images, each to be cut into 2 micro-batches. Use train.batch=4."
     )
     check_pieces(recipe("data", sync_bn=True, batch=3), 2)
     check_pieces(recipe("data", sync_bn=False, batch=3, accumulate=2), 2)

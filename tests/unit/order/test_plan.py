@@ -15,7 +15,7 @@ from support.training import recipe
 from penstock.assembly import open_experiment
 from penstock.errors import PlanError
 from penstock.order import Plan, Repeats, Shuffle
-from penstock.values import Address, Cursor, Partition, Share, Snapshot
+from penstock.values import Address, BatchSlice, Cursor, Partition, Snapshot
 
 
 def one(n, name="a"):
@@ -56,7 +56,7 @@ def test_many_positions_at_once_have_the_records_of_each(plan, repeated, first, 
 
 @given(plans(), st.integers(1, 30), st.integers(1, 8), st.integers(0, 5))
 def test_shares_put_together_are_the_global_batch_at_any_number_of_ranks(plan, size, of, k):
-    together = [address for rank in range(of) for address in plan.batch(k, size, Share(rank, of))]
+    together = [address for rank in range(of) for address in plan.batch(k, size, BatchSlice(rank, of))]
 
     assert together == [plan.at(k * size + i) for i in range(size)]
 
@@ -170,7 +170,7 @@ def test_empty_snapshots_and_senseless_shuffles_are_refused():
     with pytest.raises(ValueError, match="a shuffle needs a block and a window of at least 1, not 0 and 1"):
         Shuffle(0)
     with pytest.raises(ValueError, match="rank 2 is not one of 2 ranks"):
-        Share(2, 2)
+        BatchSlice(2, 2)
 
 
 @given(plans(), st.integers(0, 500))

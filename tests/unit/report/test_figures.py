@@ -10,7 +10,7 @@ import torch
 from support.commands import call
 from support.datasets import learn_squares
 
-from penstock.metrics import Boxes, Confusion, Found, PredictionCounts
+from penstock.metrics import Boxes, Confusion, PredictionCounts, ScoredBox
 from penstock.report.figures import class_bars, confusion, figures, precision_recall
 from penstock.training import train
 
@@ -93,8 +93,8 @@ class TestPrecision:
     def scores(self):
         """Two cats, of which one was found, and then something that is no cat."""
         boxes = Boxes(images=["p"])
-        boxes.true += [Found("p", 0, (0, 0, 10, 10), 0), Found("p", 0, (50, 50, 10, 10), 0)]
-        boxes.found += [Found("p", 0, (0, 0, 10, 10), 0.9), Found("p", 0, (80, 0, 10, 10), 0.8)]
+        boxes.true += [ScoredBox("p", 0, (0, 0, 10, 10), 0), ScoredBox("p", 0, (50, 50, 10, 10), 0)]
+        boxes.found += [ScoredBox("p", 0, (0, 0, 10, 10), 0.9), ScoredBox("p", 0, (80, 0, 10, 10), 0.8)]
         return boxes.scores(["cat", "dog"]).as_json()
 
     def test_it_is_one_up_to_the_recall_that_is_reached(self):

@@ -14,7 +14,7 @@ import penstock as ps
 from penstock.datasets import inspect, pack
 from penstock.errors import RecipeError
 from penstock.session import Hook
-from penstock.values import Cursor, Share
+from penstock.values import BatchSlice, Cursor
 
 
 @pytest.fixture(scope="module")
@@ -332,9 +332,9 @@ class TestMosaic:
                 (b.origins, b.tensors["image"].numpy().copy()) for b in itertools.islice(feed.batches(start), count)
             ]
 
-        whole = batches(Share(), Cursor(), 5)
+        whole = batches(BatchSlice(), Cursor(), 5)
         for number in range(5):
-            parts = [batches(Share(rank, ranks), Cursor(6 * number), 1)[0] for rank in range(ranks)]
+            parts = [batches(BatchSlice(rank, ranks), Cursor(6 * number), 1)[0] for rank in range(ranks)]
             assert tuple(origin for origins, _ in parts for origin in origins) == whole[number][0]
             assert np.array_equal(np.concatenate([images for _, images in parts]), whole[number][1])
 

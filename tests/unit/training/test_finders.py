@@ -174,7 +174,7 @@ class TestTime:
 
 
 def test_doctor_prints_what_was_found(packed, capsys, monkeypatch):
-    rate = finders.RateFound((1e-6, 0.001, 0.5), (2.0, 0.25, 9.0), 0.001)
+    rate = finders.LRFinding((1e-6, 0.001, 0.5), (2.0, 0.25, 9.0), 0.001)
     monkeypatch.setattr(finders, "find_lr", lambda recipe, progress: rate if recipe.seed == 9 else None)
     found = finders.BatchFound(32, 64, "cuda:0")
     monkeypatch.setattr(finders, "find_batch", lambda recipe: found)

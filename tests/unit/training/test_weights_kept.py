@@ -99,4 +99,4 @@ def test_a_run_that_was_gone_on_with_by_other_settings_says_so(runs, capsys):
     assert "lr = 0.5" in (first / "recipe.toml").read_text()
     out = call("train", first / "recipe.toml", "--runs", first.parent, "--steps", 2, capsys=capsys)[1]
 
-    assert f"note: {first} was gone on with by other settings: {kept.name} beside it began the run\n" in out
+    assert f"note: {first} was resumed with other settings; it began with those of {kept.name}\n" in out

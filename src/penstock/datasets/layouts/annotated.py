@@ -285,7 +285,7 @@ def find_image(found: Annotations, folder: Path, source: Path, wanted: str, imag
 
 def image_missing(source: str, name: str, found: str = "nothing") -> Problem:
     """An annotated image that is not there, or of whose name there are several."""
-    message = f"{source}: expected image {name}, as it says, found {found}. Add it, or remove its annotations."
+    message = f"{source}: expected the image {name} that it names, found {found}. Add it, or remove its annotations."
     return Problem("image missing", f"{source}#{name}", message)
 
 

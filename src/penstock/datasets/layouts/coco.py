@@ -277,7 +277,7 @@ def _mask(own: Sequence[Annotation], order: dict[int, int], size: tuple[int, int
 
 
 def _missing(name: str, image: Image, found: str) -> Problem:
-    message = f"{name}: expected image {image.file_name}, as it says, found {found}. Add it, or remove its entry."
+    message = f"{name}: expected the image {image.file_name} that it names, found {found}. Add it, or remove its entry."
     return Problem("image missing", f"{name}#{image.id}", message)
 
 

@@ -252,7 +252,7 @@ def _mask(image: Path, runs: Sequence[_Runs], classes: Sequence[str], *, by_colu
 
 
 def _missing(table: str, name: str) -> Problem:
-    message = f"{table}: expected image {name}, as it says, found nothing. Add it, or remove its rows."
+    message = f"{table}: expected the image {name} that it names, found nothing. Add it, or remove its rows."
     return Problem("image missing", f"{table}#{name}", message)
 
 

@@ -57,7 +57,7 @@ def second(folder: Path, path: Path, first: Path) -> Problem:
 
 def missing(table: str, name: str, found: str) -> Problem:
     """An image that a table names, and that is not there."""
-    message = f"{table}: expected image {name}, as it says, found {found}. Add it, or remove its rows."
+    message = f"{table}: expected the image {name} that it names, found {found}. Add it, or remove its rows."
     return Problem("image missing", f"{table}#{name}", message)
 
 

@@ -34,7 +34,7 @@ def policy(settings: Mapping[str, str]) -> str:
         kept.append(f"records for {age / _HOUR:g} hours")
     if (size := int(settings.get("retention.bytes", "-1"))) >= 0:
         kept.append(f"{size:,} bytes a partition")
-    return f"the topic keeps {' and '.join(kept)}" if kept else "somebody deleted records: the topic keeps all"
+    return f"the topic keeps {' and '.join(kept)}" if kept else "records were deleted by hand, as the topic keeps all"
 
 
 def truncated(topic: str, partition: int, stop: int, found: int) -> SourceError:

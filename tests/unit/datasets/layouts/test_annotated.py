@@ -167,7 +167,7 @@ class TestLabelMe:
 
         missing, damaged, few, nameless = sorted(words(tmp_path / "raw"))
         assert missing == (
-            "train/d.json: expected image d.jpg, as it says, found nothing. Add it, or remove its annotations."
+            "train/d.json: expected the image d.jpg that it names, found nothing. Add it, or remove its annotations."
         )
         assert damaged.startswith("train/e.json: expected LabelMe's JSON, found ")
         assert few == (

@@ -97,7 +97,7 @@ def test_files_of_one_name_in_several_folders_are_listed(tmp_path):
     }
     write(tmp_path / "annotations/instances_train2017.json", json.dumps(tree))
     assert words(tmp_path) == [
-        "annotations/instances_train2017.json: expected image a.jpg, as it says, found 2 files of that name (one/a.jpg, "
+        "annotations/instances_train2017.json: expected the image a.jpg that it names, found 2 files of that name (one/a.jpg, "
         "two/a.jpg). Add it, or remove its entry."
     ]
 

@@ -30,7 +30,7 @@ def test_coco_boxes_and_crowds(tmp_path):
     assert [each.crowd for each in by_name["000000000001"].objects] == [True]
     assert by_name["000000000002"].objects == ()
     assert [problem.message for problem in found.problems][:1] == [
-        "train2017/000000000001.jpg: box 1 is a crowd: nothing is learnt from it, and finding things in it is no mistake."
+        "train2017/000000000001.jpg: box 1 is a crowd: it is not learnt, and predictions in it do not count as wrong."
     ]
 
 
@@ -150,7 +150,7 @@ def test_a_coco_image_that_is_missing_is_named(tmp_path):
     (tmp_path / "val2017/000000000001.jpg").unlink()
 
     assert [problem.message for problem in inspect(tmp_path).fatal] == [
-        "annotations/instances_val2017.json: expected image 000000000001.jpg, as it says, found only "
+        "annotations/instances_val2017.json: expected the image 000000000001.jpg that it names, found only "
         "train2017/000000000001.jpg. Add it, or remove its entry."
     ]
 

@@ -64,7 +64,7 @@ def test_mattes_that_are_black(tmp_path):
         (True, "alphas/a.png: expected alpha values from 0 to 255, found 0 and 1. Multiply it by 255."),
         (
             False,
-            "alphas/b.png: expected alpha values from 0 to 255, found only 0. Right if nothing is in front.",
+            "alphas/b.png: expected alpha values from 0 to 255, found only 0. This is right if the image shows no foreground.",
         ),
     ]
 

@@ -54,7 +54,7 @@ def test_a_name_that_fits_several_images_is_none(tmp_path):
     write(tmp_path / "labels.csv", "file,label\na.jpg,x\nb.jpg,y\n")
 
     assert words(tmp_path) == [
-        "labels.csv: expected image a.jpg, as it says, found 2 files of that name (one/a.jpg, two/a.jpg). Add it, or remove its rows."
+        "labels.csv: expected the image a.jpg that it names, found 2 files of that name (one/a.jpg, two/a.jpg). Add it, or remove its rows."
     ]
 
 

@@ -121,7 +121,7 @@ def test_images_without_a_row_and_rows_without_an_image_are_named(raw):
     found = inspect(raw)
 
     assert [problem.message for problem in found.problems] == [
-        "train.csv: expected image 7.jpg, as it says, found nothing. Add it, or remove its rows.",
+        "train.csv: expected the image 7.jpg that it names, found nothing. Add it, or remove its rows.",
         "train_images/2.jpg: expected a row of train.csv, found none. If the image has no objects, add a row of its name "
         "without runs. If it has no labels, leave it out with --skip-bad.",
         "test_images/8.jpg: no row of train.csv names it: it is left out.",

@@ -27,7 +27,7 @@ def test_rows_of_a_table(tmp_path, capsys):
     assert words(raw) == [
         "labels.csv, line 6: the column 'filename' is empty in the row ',cat,train'. Fill it in, or remove the row.",
         "labels.csv, line 7: the column 'label' is empty in the row 'p3.jpg,,val'. Fill it in, or remove the row.",
-        "labels.csv: expected image gone.jpg, as it says, found nothing. Add it, or remove its rows.",
+        "labels.csv: expected the image gone.jpg that it names, found nothing. Add it, or remove its rows.",
     ]
     out = pack_skipping(tmp_path, capsys)
     assert "skipped: labels.csv, line 6 (row without a label)\n" in out
@@ -108,7 +108,7 @@ def test_a_table_of_nothing_but_gone_images_says_which(tmp_path):
 
     assert words(tmp_path) == [
         f"{tmp_path}: the layout is CSV, but no usable image was found. There are 4 problems. The first is: "
-        "labels.csv: expected image p0.jpg, as it says, found nothing. Add it, or remove its rows."
+        "labels.csv: expected the image p0.jpg that it names, found nothing. Add it, or remove its rows."
     ]
 
 
@@ -233,7 +233,7 @@ def test_two_tables_and_names_that_cannot_be(tmp_path):
         "val.csv: expected one table, found labels.csv too, which is read. Join them, with a column split."
     ]
     (tmp_path / "labels.csv").unlink()
-    assert "expected image xxxx" in words(tmp_path)[0]
+    assert "expected the image xxxx" in words(tmp_path)[0]
 
 
 def test_what_is_said_of_boxes_is_said_when_packing_too(tmp_path, capsys):

@@ -14,7 +14,7 @@ from penstock.errors import RecipeError, SourceError
 from penstock.extensions.kafka import FakeLog, KafkaLog, KafkaSource, Range, TopicAddress
 from penstock.feed import Feed, Field
 from penstock.order import Plan, Shuffle
-from penstock.values import Cursor, Share
+from penstock.values import BatchSlice, Cursor
 
 
 class Bytes:
@@ -217,7 +217,7 @@ class TestHoles:
         batch = max(batch, ranks)
         whole = [plan.at(p) for p in range(200)]
         for rank in range(ranks):
-            feed = Feed(plan, source, Bytes(), batch=batch, share=Share(rank, ranks), threads=1)
+            feed = Feed(plan, source, Bytes(), batch=batch, share=BatchSlice(rank, ranks), threads=1)
             for number in range(0, 200 // batch, 7):
                 batches = feed.batches(Cursor(number * batch, plan.digest))
                 got = next(batches)
