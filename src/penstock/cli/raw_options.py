@@ -46,8 +46,8 @@ class RawArguments:
     group: Annotated[
         str,
         Parameter(
-            help="Regular expression for the part of a file name that names a group, such as 'patient[0-9]+'. A group is "
-            "never divided between splits. By default each folder is a group."
+            help="Regular expression for the part of a file name that names a group, such as 'patient[0-9]+'. A group "
+            "is never divided between splits. By default each folder is a group."
         ),
     ] = ""
     mask_threshold: Annotated[

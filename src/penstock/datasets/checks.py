@@ -107,7 +107,8 @@ def check_splits(items: Sequence[InspectedItem], folder: Path) -> Iterator[Probl
         name = named(items[0].item.image, folder)
         message = (
             f"expected images to train on, found only the splits {', '.join(splits)}. Put the training images into a "
-            "folder train/, or add --evaluate-only if nothing is to be trained on this data."
+            "folder train/, write train into the table that names the splits, or add --evaluate-only if nothing is "
+            "trained on this data."
         )
         yield Problem("no training images", name, f"{folder}: {message}", whole=True)
 

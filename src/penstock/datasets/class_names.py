@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _RARE: Final = 0.1  # of the images of the class with nearly the same name
 _NEARLY: Final = 0.8  # of two words is the same, as difflib measures it
 _SHORTEST: Final = 4  # letters of a word that could be another one misspelt
+_MOST, _NEARLY_ALL = 0.5, 0.9  # of the pixels
+_BACKGROUND: Final = re.compile(r"back|\bbg\b|void|none|no_|not|other|unlabel|ground|class_?0", re.IGNORECASE)
 _SEPARATORS: Final = re.compile(r"\s*[,;|]\s*")
 
 
@@ -29,6 +31,7 @@ def doubts(items: Sequence[InspectedItem], labels: Labels, folder: Path, kind: K
         return
     place = named(items[0].item.image, folder)
     yield from (Problem("numbers alike", place, message, whole=True) for message in _equal(labels.classes))
+    yield from _without_background(items, labels, place, kind)
     for message in (*_alike(labels.classes), *_misspelt(items, labels.classes, kind), *_joined(labels.classes)):
         yield Problem("classes alike", place, message, fatal=False, whole=True)
 
@@ -40,6 +43,23 @@ def from_one(place: str, thing: str, names: Sequence[str]) -> Problem:
         "next class: subtract 1 from the ids."
     )
     return Problem("id 0 is not used", place, message, fatal=False, whole=True)
+
+
+def _without_background(items: Sequence[InspectedItem], labels: Labels, place: str, kind: Kind) -> Iterator[Problem]:
+    """A note of masks whose class 0 covers nearly all pixels, or most while the last class covers none, as where the
+    background has no name.
+    """
+    counts = kind.count(items, len(labels.classes))
+    if not kind.reads_masks or len(counts) <= 1 or not sum(counts) or _BACKGROUND.search(labels.classes[0]):
+        return
+    covered = counts[0] / sum(counts)
+    if covered <= (_NEARLY_ALL if counts[-1] else _MOST):
+        return
+    message = (
+        f"{place}: the id 0, {labels.classes[0]}, covers {covered:.0%} of the pixels. If 0 is the background, write "
+        "background in front of the other names."
+    )
+    yield Problem("no background", place, message, fatal=False, whole=True)
 
 
 def _equal(classes: Sequence[str]) -> Iterator[str]:
@@ -64,7 +84,8 @@ def _misspelt(items: Sequence[InspectedItem], classes: Sequence[str], kind: Kind
     counts = dict(zip(classes, kind.count(items, len(classes)), strict=True))
     words = [name for name in classes if name.isalpha() and len(name) >= _SHORTEST]
     for name in words:
-        frequent = [other for other in words if counts[name] <= _RARE * counts[other] and _plain(other) != _plain(name)]
+        often = (other for other in words if counts[name] <= _RARE * counts[other] and counts[other])
+        frequent = [other for other in often if _plain(other) != _plain(name)]
         for other in difflib.get_close_matches(name, frequent, n=1, cutoff=_NEARLY):
             yield (
                 f"class {name!r} with {counted(counts[name], kind.unit)} is spelt nearly like {other!r} with "

@@ -34,7 +34,7 @@ JOURNAL: Final = ".packing"
 IMAGES: Final = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png"}) | formats.SUFFIXES
 SPLITS: Final = {
     "train": ("train", "training", "trn", "trainval"),
-    "val": ("val", "valid", "validation", "validating", "dev", "eval"),
+    "val": ("val", "valid", "validation", "validating", "dev", "eval", "evaluation"),
     "test": ("test", "testing", "tst"),
 }
 

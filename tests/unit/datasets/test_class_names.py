@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from support.layouts import notes
-from support.miniatures import make_image, write
+from support.miniatures import gray, make_image, write
 
 
 def table(root, counts):
@@ -61,3 +62,26 @@ def test_labels_with_a_bar_between_them_are_several(tmp_path):
 def test_names_of_several_words_are_names(tmp_path):
     table(tmp_path, {"sea lion": 2, "lion": 2, "sea of cloud": 2})
     assert notes(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "ids", "part"),
+    [
+        ("cat\ndog\nowl\n", (0, 0, 0, 1, 2), "60%"),
+        ("cat\ndog\n", (0,) * 23 + (1,), "96%"),
+        ("cat\ndog\n", (0, 1), ""),
+        ("background\ncat\n", (0,) * 23 + (1,), ""),
+    ],
+)
+def test_a_class_0_that_may_be_the_background_is_noted(tmp_path, names, ids, part):
+    mask = np.resize(np.array(ids, np.uint8), (24, 120))
+    for number in range(2):
+        write(tmp_path / f"images/{number}.jpg", make_image((24, 120), seed=number))
+        write(tmp_path / f"masks/{number}.png", gray(mask))
+    text = names if len(set(ids)) < 3 else names + "fox\n"
+    write(tmp_path / "classes.txt", text)
+    said = (
+        f"images/0.jpg: the id 0, {names.partition(chr(10))[0]}, covers {part} of the pixels. If 0 is the background, write "
+        "background in front of the other names."
+    )
+    assert (said in notes(tmp_path)) == bool(part)

@@ -192,7 +192,8 @@ def test_data_without_training_images_is_a_problem_unless_it_is_only_evaluated(r
         shutil.rmtree(tmp_path / "raw" / folder / "train")
     said = (
         f"{tmp_path}/raw: expected images to train on, found only the splits val. Put the training images into a folder "
-        "train/, or add --evaluate-only if nothing is to be trained on this data."
+        "train/, write train into the table that names the splits, or add --evaluate-only if nothing is trained on this "
+        "data."
     )
     assert [problem.message for problem in inspect(tmp_path / "raw").fatal] == [said]
     code, out, _ = call("inspect", tmp_path / "raw", capsys=capsys)

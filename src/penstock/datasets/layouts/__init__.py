@@ -38,6 +38,7 @@ lookup.py          images by what tables call them
 matching.py        which masks belong to which image, by the names of both
 one_hot.py         tables with a column of 0 and 1 for each class, as ISIC's and Kaggle's are
 roles.py           which folders hold images and which their masks, by the files in them
+published.py       data sets that are known by the names of their folders
 rivals.py          labels in two versions, and images in two formats
 run_lengths.py     masks as run lengths in a table, as Kaggle's competitions have them
 several.py         several masks for each image
@@ -47,7 +48,7 @@ split_problems.py  what can be wrong with such lists
 stated_pairs.py    lists and tables that pair images with other masks than those of their names
 table_boxes.py     the boxes of tables
 typed.py           the door for what annotation tools write
-unread.py          tables that lie beside the data and name its images, but are not read
+unread.py          tables, lists, folders and archives beside the data that are not read
 """
 
 from penstock.datasets.layouts.layout_options import LayoutOptions

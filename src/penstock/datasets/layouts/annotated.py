@@ -196,7 +196,7 @@ def mask_of(each: AnnotatedImage, classes: tuple[str, ...]) -> bytes:
         )
     ids = np.zeros(size, np.uint8)
     drawn = [(shape, shape.part(size)) for shape in _scaled(each, size) if shape.is_outlined]
-    for shape, part in sorted(drawn, key=lambda pair: -int(pair[1].bits.sum())):
+    for shape, part in sorted(drawn, key=lambda pair: (pair[0].layer, -int(pair[1].bits.sum()))):
         label = 0 if shape.label.lower() == BACKGROUND else classes.index(shape.label)
         ids[part.rows, part.columns][part.bits] = label
     return codecs.plain_mask(ids)

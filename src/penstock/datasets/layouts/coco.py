@@ -43,6 +43,7 @@ def recognise_boxes(folder: Path) -> Layout | None:
     classes, items = _classes(files, problems), []
     for split, file in files.items():
         order = _order(file.tree, classes)
+        problems += coco_shapes.corners(named(file.path, folder), file.tree.annotations)
         for each in _images(folder, file, problems):
             boxes: tuple[Box, ...] = ()
             size = (each.image.height, each.image.width)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 CONTRADICTION: Final = "box and outline differ"
 _ALIKE: Final = 0.5  # overlap of a box and its outline
+_SLIGHTLY: Final = 0.01  # of an area, by rounding
+_MOSTLY: Final = 0.5  # of the boxes
 _FAR: Final = 1e6  # pixels: what lies further out is no coordinate
 _POLYGON: Final = 6  # numbers of a triangle
 
@@ -61,6 +63,19 @@ def contradictions(name: str, own: Sequence[Annotation]) -> Iterator[Problem]:
                 "or leave the image out with --skip-bad."
             )
             yield Problem(CONTRADICTION, name, message)
+
+
+def corners(where: str, own: Sequence[Annotation]) -> Iterator[Problem]:
+    """The problem of boxes without outlines whose areas are stated, and show that the boxes are corners."""
+    known = [(each.bbox, each.area) for each in own if each.bbox and each.area and not each.segmentation]
+    sizes = sum(abs(w * h - area) <= _SLIGHTLY * area for (_, _, w, h), area in known)
+    edges = sum(abs((w - x) * (h - y) - area) <= _SLIGHTLY * area for (x, y, w, h), area in known)
+    if edges > _MOSTLY * len(known) > sizes:
+        message = (
+            f"{where}: expected boxes as a corner and a size (left, top, width, height), found the areas of corners "
+            f"(left, top, right, bottom) in {edges:,} of {len(known):,}. Read them as corners with --boxes xyxy."
+        )
+        yield Problem(CONTRADICTION, where, message, whole=True)
 
 
 def _overlap(one: Box, other: Box) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import re
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -24,6 +25,7 @@ BEYOND: Final = ""
 """The name of cells that have no column."""
 SUBMISSION: Final = "submission"
 """What the names of tables hold that are an example of what Kaggle wants back."""
+_SEPARATOR: Final = re.compile(r"sep=.\s*")  # Excel's first line, which is none of the table
 _LONGEST: Final = 1 << 20  # bytes of a first line
 _LARGEST: Final = 1 << 30  # bytes of a table, whose rows are held in memory
 _MAX_COLUMNS: Final = 10_000
@@ -53,6 +55,7 @@ def columns_of(path: Path) -> list[str]:
         return [name.lower() for name in _entries(path)[1]]
     with path.open(encoding=listing.encoding_of(path), errors="replace") as handle:
         line = handle.readline(_LONGEST)
+        line = handle.readline(_LONGEST) if _SEPARATOR.fullmatch(line) else line
     words = line.split(_delimiter(line))
     return [word.strip().strip('"').strip().lower() for word in words]
 
@@ -66,8 +69,10 @@ def read_rows(path: Path) -> tuple[dict[int, Row], list[str]]:
     if path.suffix.lower() == ".json":
         return _entries(path)
     with _opened(path) as handle:
-        first = handle.readline()
-        handle.seek(0)
+        start, first = 0, handle.readline()
+        if _SEPARATOR.fullmatch(first):
+            start, first = handle.tell(), handle.readline()
+        handle.seek(start)
         reader = csv.DictReader(handle, delimiter=_delimiter(first), strict=True)
         if len(reader.fieldnames or ()) > _MAX_COLUMNS:
             expected, found = f"a table of at most {_MAX_COLUMNS:,} columns", f"{len(reader.fieldnames or ()):,}"

@@ -46,6 +46,7 @@ DOUBTS: Final = frozenset(
 )
 """Problems of folders that are perhaps no classes."""
 _PAIR: Final = 2
+_RARELY: Final = 20  # images for each mask, where those with a defect alone have one
 _LOOKED_AT: Final = 8
 
 
@@ -192,7 +193,9 @@ def masks_among(folder: Path, items: Sequence[Item]) -> Iterator[Problem]:
     for known in named_so.values():
         pairs = [sorted(each, key=_is_png) for each in known.values() if len(each) == _PAIR]
         pairs += [[known[own][0], each[0]] for name, each in known.items() if (own := shorter_among(name, known))]
-        if 4 * len(pairs) < len(known) or not are_masks([mask for _, mask in pairs], [image for image, _ in pairs]):
+        if _RARELY * len(pairs) < len(known) or not are_masks(
+            [mask for _, mask in pairs], [image for image, _ in pairs]
+        ):
             continue
         image, mask = (named(path, folder) for path in pairs[0])
         message = (

@@ -118,6 +118,12 @@ _FORMATS: Final = (
         "one folder per class",
     ),
     _format(
+        "a list of boxes, as keras-yolo3 has them",
+        r"\.txt$",
+        rb"\S+\.\w{3,4}( \d+,\d+,\d+,\d+,\d+)+\s*(\n|$)",
+        f"Write them as a table with the columns file, xmin, ymin, xmax, ymax and label, or {_CUSTOM}",
+    ),
+    _format(
         "ICDAR's words as quadrilaterals",
         r"(^|/)gt_[^/]+\.txt$",
         rb"(\xef\xbb\xbf)?(-?\d+,\s*){8}",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
+from penstock.datasets import listing
 from penstock.errors import DatasetError
 from penstock.kinds.items import Problem, named
 from penstock.progress import counted
@@ -39,6 +41,21 @@ def by_folder(found: Layout) -> Layout:
         return replace(found, items=items)
     about = f"images of a group stay together when train is divided: {counted(count, 'group')} by folder or table"
     return replace(found, items=items, reasons=(*found.reasons, about))
+
+
+def perhaps_splits(folder: Path, found: Layout) -> list[Problem]:
+    """A note of two or three folders that hold all images and are no classes: they may be splits of other names."""
+    if {item.split for item in found.items} != {"train"}:
+        return []
+    above = [named(item.image, folder).split("/")[:-1] for item in found.items]
+    columns = (list(names) for names in zip_longest(*above, fillvalue=""))
+    names = next((sorted({*column}) for column in columns if len({*column}) > 1), [])
+    words = {match[0] for name in names if (match := re.match(r"[^\W\d_]{2,}[^\d]*", name))}  # no dates or numbers
+    if not _SEVERAL <= len(names) == len(words) <= len(listing.SPLITS) or {*names} <= {*found.labels.classes}:
+        return []
+    shown = ", ".join(f"{name}/" for name in names)
+    message = f"{shown}: all images are in train. If these folders are splits, call them train/, val/ or test/."
+    return [Problem("folders that may be splits", names[0], message, fatal=False, whole=True)]
 
 
 def by_pattern(folder: Path, found: Layout, pattern: str) -> Layout:

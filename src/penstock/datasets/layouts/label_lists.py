@@ -22,6 +22,7 @@ NAME: Final = "lists of labels"
 SUFFIXES: Final = (".txt", ".lst")
 FILE: Final = "file"
 LABEL: Final = "label"
+_OF_CLASSES: Final = {*class_lists.CLASS_FILES} - {"labels.txt"}
 _LOOKED_AT: Final = 20  # lines
 _MOSTLY: Final = 0.5  # of them name an image
 _PAIR: Final = 2
@@ -34,7 +35,7 @@ def find(folder: Path, places: Iterable[Path]) -> dict[Path, dict[int, Row]]:
     that hold the images, where each holds the images of one number.
     """
     lists = (path for place in places for path in listing.plain(place, *(f"*{suffix}" for suffix in SUFFIXES)))
-    paths = [path for path in lists if not is_of_splits(path)]
+    paths = [path for path in lists if not is_of_splits(path) and path.name not in _OF_CLASSES]
     images = Images(folder)
     found = {path: rows for path in paths if (rows := _rows(path, images))}
     names = _names(folder, [row for rows in found.values() for row in rows.values()], images)

@@ -35,6 +35,7 @@ _BORDER: Final = (224, 224, 192)
 _IGNORED: Final = 255
 _NNUNET: Final = ("dataset.json", "dataset*.json", "datalist*.json")
 _NAME: Final = ("name", "class", "label", "class_name")
+_ID: Final = ("id", "class_id", "label_id", "index", "value")
 _CHANNELS: Final = (("r", "red"), ("g", "green"), ("b", "blue"))
 
 
@@ -165,6 +166,9 @@ def _csv(text: str) -> list[tuple[str, Color]]:
         for row in csv.DictReader(io.StringIO(text), delimiter=max(",;\t", key=text.partition("\n")[0].count))
     ]
     name = next(name for name in (*_NAME, "") if not name or (rows and name in rows[0]))
+    numbered = next((key for key in _ID if rows and key in rows[0]), "")
+    if numbered and sorted(row[numbered] for row in rows) == sorted(map(str, range(len(rows)))):
+        rows = sorted(rows, key=lambda row: int(row[numbered]))
     if colored := next((key for key in ("color", "colour", "hex") if rows and key in rows[0]), ""):
         return [(row[name], _color(_hexadecimal(row[colored]))) for row in rows]
     channels = [next((key for key in keys if rows and key in rows[0]), keys[0]) for keys in _CHANNELS]

@@ -152,6 +152,7 @@ def _grouped(items: list[Item], folder: Path) -> list[Item]:
     parents = defaultdict(list)
     for item in items:
         parents[item.image.parent].append(item)  # type: ignore[union-attr]
-    if len(parents) <= len(listing.SPLITS) or min(len(each) for each in parents.values()) <= 1:
+    is_split = any(listing.role_of(path.name)[1] for path in parents)
+    if len(parents) == 1 or is_split or min(len(each) for each in parents.values()) <= 1:
         return items
     return [replace(item, group=named(item.image.parent, folder)) for item in items]  # type: ignore[union-attr]

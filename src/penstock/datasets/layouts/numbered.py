@@ -37,6 +37,7 @@ _MOSTLY: Final = 0.9  # of the numbers are one region each
 _DENSE: Final = 0.8  # of the numbers up to the highest are used
 _BACKGROUND: Final = ("background", "_background_")
 _OBJECT: Final = "object"
+_SMALLEST: Final = 8  # pixels an object at least, on average: those of depth have a value of their own each
 _ONE: Final = 2  # OpenCV counts the background too
 
 
@@ -72,8 +73,12 @@ def is_evident(folder: Path) -> bool:
     if len({highest for _, highest, _, _ in counted}) < _DIFFERENT:
         return False
     used, highest, single, looked_at = (sum(column) for column in zip(*counted, strict=True))
+    pixels = sum(_numbers(_file(place), str(place)).size for place in sampled)
     return (
-        max(each for each, _, _, _ in counted) >= _MANY and used >= _DENSE * highest and single >= _MOSTLY * looked_at
+        max(each for each, _, _, _ in counted) >= _MANY
+        and used >= _DENSE * highest
+        and single >= _MOSTLY * looked_at
+        and used <= pixels / _SMALLEST
     )
 
 

@@ -158,6 +158,7 @@ def _gathered(folder: Path, found: Layout, how: LayoutOptions) -> Layout:
     if not (how.masks or custom.import_path_of(how.layout)):  # which say what is meant
         others = (*stated_pairs.problems(folder, found), *rivals.problems(folder, found))
         found = replace(found, problems=(*found.problems, *others))
+    found = replace(found, problems=(*found.problems, *groups.perhaps_splits(folder, found)))
     return groups.by_pattern(folder, found, how.group) if how.group else groups.by_folder(found)
 
 

@@ -5,6 +5,7 @@ masks. What the folders are called decides nothing, but for the split that a nam
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
@@ -13,7 +14,6 @@ from penstock.datasets.layouts.matching import match, shorter_among
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     Key = tuple[str, tuple[str, ...]]  # the split, and the folders above that are no splits
 
@@ -115,7 +115,7 @@ def _parts(folder: Path, files: Sequence[Path], depth: int) -> dict[str, dict[Ke
         above = path.parts[outer:-1]
         if len(above) <= depth:
             continue
-        role, split = listing.role_of(above[depth])
+        role, split = listing.role_of(_without_case(Path(*above[: depth + 1])))
         split = split or next(filter(None, map(listing.split_of, above[:depth])), "")
         case = tuple(name for name in above[:depth] if not listing.split_of(name))
         own = folder.joinpath(*above[: depth + 1])
@@ -127,7 +127,12 @@ def _parts(folder: Path, files: Sequence[Path], depth: int) -> dict[str, dict[Ke
 
 def _called(parts: Mapping[Key, _Part]) -> str:
     of_train = (part for (split, _), part in parts.items() if split == "train")
-    return next(of_train, next(iter(parts.values()))).path.name
+    return _without_case(next(of_train, next(iter(parts.values()))).path)
+
+
+def _without_case(folder: Path) -> str:
+    """The name of a folder without that of the one above it: PH2's `IMD003/IMD003_lesion/` is lesion."""
+    return re.sub(rf"^{re.escape(folder.parent.name)}[-_ .]+", "", folder.name) if folder.parent.name else folder.name
 
 
 def _fits(parts: Mapping[str, Mapping[Key, _Part]]) -> Iterator[_Fit]:

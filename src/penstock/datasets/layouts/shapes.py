@@ -46,12 +46,14 @@ class Shape:
         outlines: polygons of (x, y), in pixels of the upright image; one inside another is a hole.
         corners: left, top, right and bottom where only a box was drawn.
         bitmap: its pixels, where these were painted.
+        layer: shapes of a higher layer lie on those of lower ones.
     """
 
     label: str
     outlines: tuple[tuple[tuple[float, float], ...], ...] = ()
     corners: tuple[float, float, float, float] | None = None
     bitmap: Bitmap | None = None
+    layer: int = 0
 
     @property
     def is_outlined(self) -> bool:

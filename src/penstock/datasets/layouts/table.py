@@ -49,7 +49,7 @@ _LABEL: Final = (
 _SPLIT: Final = ("split", "set", "subset")
 _GROUP: Final = (
     "group", "patient", "patient_id", "patientid", "subject", "subject_id", "case", "case_id", "study_id", "video",
-    "video_id", "clip", "sequence",
+    "video_id", "clip", "sequence", "lesion", "lesion_id",
 )  # fmt: skip
 _OBJECT: Final = "object"
 _FRACTION: Final = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
@@ -80,7 +80,7 @@ def recognise(folder: Path, fields: Mapping[str, str] = MappingProxyType({})) ->
     tables: list[_Table] = []
     wrong: list[Problem] = []
     places = dict.fromkeys((folder, *listing.splits(folder).values(), *listing.folders(folder)))
-    every = (path for place in places for path in (*listing.plain(place, "*.csv"), *json_tables(place)))
+    every = (path for place in places for path in (*listing.plain(place, "*.csv", "*.tsv"), *json_tables(place)))
     paths = [path for path in every if SUBMISSION not in path.stem.lower()]
     if fields and paths:
         check_fields(folder, paths, fields)
@@ -240,6 +240,7 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
     inside = path.parent != folder and any(map(listing.is_image, listing.files(path.parent)))
     images = Images(path.parent if inside else folder, folder, near=folder_of(folder, usual))
     lines, problems = _sorted_out(images, path, rows, (file, label, *edges), class_lists.read_classes(folder))
+    lines = {number: _in_split(folder, row, file, _first(_SPLIT, columns)) for number, row in lines.items()}
     read = table_boxes.read_edges(lines, edges)
     places = {name: images.find(name) for name in dict.fromkeys(row[file] for row in lines.values())}
     if read and read.read == "xyxy" and not read.mixed:
@@ -253,7 +254,7 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
     ]
     problems += wrong
     items = []
-    of_group = _first(_GROUP, columns)
+    of_group = next((name for name in columns if re.sub(r"[ -]+", "_", name) in _GROUP), "")
     for (part, image), own in objects.items():
         name, said = plain(lines[own[0]][file]), [number for number in own if lines[number][label]]
         group = lines[own[0]].get(of_group, "")
@@ -282,6 +283,13 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
     task = "detection" if read else "classification"
     name = label_lists.NAME if path.suffix in label_lists.SUFFIXES else "CSV"
     return Layout(task, name, reasons, tuple(items), Labels(classes), tuple(problems), boxes=read.read if read else "")
+
+
+def _in_split(folder: Path, row: Row, file: str, split: str) -> Row:
+    """A row whose image is named with the folder of its split, where it lies there: splits may have equal names."""
+    place = folder_of(folder, row[split]) if row.get(split) else None
+    is_bare = "/" not in plain(row.get(file, ""))
+    return {**row, file: f"{place.name}/{row[file]}"} if place and is_bare and (place / row[file]).is_file() else row
 
 
 def _by_image(
@@ -376,5 +384,6 @@ def _unnamed(folder: Path, tables: Sequence[_Table], layout: Layout) -> list[Pro
 
 
 def _ends(path: Path) -> list[str]:
-    """What a path may be called in a table: its name, with the folder before it, and so on."""
-    return [listing.composed("/".join(path.parts[start:])) for start in range(1, len(path.parts))]
+    """What a path may be called in a table: its name, with the folder before it, and so on, with and without suffix."""
+    ends = ("/".join(path.parts[start:]) for start in range(1, len(path.parts)))
+    return [listing.composed(name) for end in ends for name in (end, end.removesuffix(path.suffix))]

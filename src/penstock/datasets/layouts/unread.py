@@ -1,20 +1,22 @@
-"""Tables and lists that lie beside the data and name its images, but are not read, and archives beside it."""
+"""Tables, lists, folders and archives beside the data that are not read."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
 from penstock.datasets.layouts.columns import CLASSES, image_column
-from penstock.datasets.layouts.csv_files import readable
+from penstock.datasets.layouts.csv_files import read_rows, readable
 from penstock.datasets.layouts.lookup import Images
 from penstock.datasets.layouts.split_columns import with_splits
 from penstock.datasets.layouts.split_lists import LISTS, find, is_among_lists, lines_of, names_of, split_of_list
 from penstock.errors import DatasetError
 from penstock.kinds.items import Problem, named
+from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -51,6 +53,8 @@ def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Proble
     """
     doubtful = found.name == "one folder per class" and not confirmed
     yield from _lists(folder, found)
+    yield from _left_out(folder, found)
+    yield from _undecodable(folder, found)
     yield from map(partial(_archive, folder), listing.plain(folder, *_ARCHIVES))
     for table in _tables(folder):
         name = named(table.path, folder)
@@ -81,10 +85,46 @@ def _lists(folder: Path, found: Layout) -> Iterator[Problem]:
             continue
         if undivided and path.suffix.lower() in _BINARY and _OF_SPLITS.fullmatch(path.stem):
             yield _binary(named(path, folder))
-        elif path.suffix.lower() in LISTS and not split_of_list(path):
-            lines = [number for _, word in lines_of(path, names) if (number := find(word, names)) is not None]
+        elif path.suffix.lower() in LISTS and not split_of_list(path) and _is_bare(path):
+            words = [word for _, word in lines_of(path, names)]
+            lines = [number for word in words if (number := find(word, names)) is not None]
             if 1 < len({*lines}) < len(found.items) and len({*lines}) == len(lines):
                 yield _of_some(named(path, folder), len(lines), len(found.items))
+
+
+def _is_bare(path: Path) -> bool:
+    """Whether most lines of a list are one word each; others say more of an image than that it is in the list."""
+    with suppress(DatasetError):
+        lines = [line.strip() for line in listing.text_of(path).splitlines()]
+        return 2 * sum(re.search(r"[\s,;]", line) is None for line in lines) > len(lines)
+    return False
+
+
+def _left_out(folder: Path, found: Layout) -> Iterator[Problem]:
+    """A note for each folder whose images are no part of the layout, and are named by no other problem."""
+    if found.task == "instances":  # whose masks may be files that no item names
+        return
+    places = [place for item in found.items for place in (item.image, *found.kind.label_files(item))]
+    used = {named(place, folder).partition("/")[0] for place in places}
+    used |= {problem.file.partition("/")[0] for problem in found.problems}
+    for inside in listing.folders(folder):
+        if inside.name in used or re.search(rf"(?<!\w){re.escape(inside.name)}/", " ".join(found.reasons)):
+            continue
+        if images := [path for path in listing.files(inside) if listing.is_image(path)]:
+            message = (
+                f"{inside.name}/: {counted(len(images), 'image')}, such as {named(images[0], folder)}, are no part of "
+                "the layout. They are left out."
+            )
+            yield Problem("folder left out", inside.name, message, fatal=False, whole=True)
+
+
+def _undecodable(folder: Path, found: Layout) -> Iterator[Problem]:
+    """A note for each table that is not in UTF-8."""
+    for path in listing.plain(folder, "*.csv", "*.tsv"):
+        try:
+            _ = path if _is_read(path, found) else read_rows(path)
+        except DatasetError as error:
+            yield Problem("table that is not read", named(path, folder), f"{error}", fatal=False, whole=True)
 
 
 def _of_some(name: str, listed: int, images: int) -> Problem:

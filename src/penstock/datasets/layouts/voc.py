@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import legend, typed
+from penstock.datasets.layouts import legend, published, typed
 from penstock.datasets.layouts.masks import labels_of
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem, named
@@ -24,6 +24,7 @@ CLASSES: Final = (
 _SPLITS: Final = ("train", "val", "test")
 _AUGMENTED: Final = ("train_aug.txt", "trainaug.txt")
 _AUGMENTED_COUNT: Final = 10_582
+_PUBLISHED: Final = (209, 511, 749, 964, 1112, 1464)  # images of train, 2007 to 2012
 _PARTS: Final = {"filename", "folder", "object", "path", "segmented", "size", "source"}
 """What an annotation holds, any of which shows that it is one."""
 _OTHERS: Final = {
@@ -65,6 +66,8 @@ def recognise_masks(folder: Path) -> Layout | None:
                 items.append(Item(split, name, image, label=mask))
     own = labels_of(folder)
     labels = own if own.classes else Labels(("background", *CLASSES))
+    if not own.classes and not more:
+        problems += published.doubt(folder, "Pascal VOC", items, *_PUBLISHED)
     labels = legend.in_colormap(labels, next((item.label for item in items), None))
     return Layout("segmentation", "Pascal VOC", tuple(reasons), tuple(items), labels, tuple(problems))
 

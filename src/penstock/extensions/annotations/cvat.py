@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -69,6 +70,11 @@ def _add(found: Annotations, folder: Path, path: Path, each: ET.Element, images:
 
 def _shape(part: ET.Element, where: str) -> Shape | None:
     del where
+    shape = _drawn(part)
+    return replace(shape, layer=typed.get(part.attrib, "z_order", int | None) or 0) if shape else None
+
+
+def _drawn(part: ET.Element) -> Shape | None:
     said, label = part.attrib, part.get("label") or ""
     angle = typed.get(said, "rotation", typed.Coordinate | None) or 0
     if part.tag == "box":

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.layouts import legend, masks
+from penstock.datasets.layouts import legend, masks, published
 from penstock.kinds.items import Labels
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ CLASSES: Final = (
     "sky", "building", "pole", "road", "pavement", "tree", "sign", "fence", "car", "pedestrian", "bicyclist",
 )  # fmt: skip
 VOID: Final = 11
+_IMAGES: Final = 367  # of train
 
 
 def recognise(folder: Path) -> Layout | None:
@@ -28,9 +29,9 @@ def recognise(folder: Path) -> Layout | None:
         return None
     reason = f"{', '.join(pair.images.name for pair in pairs)} with folders beside them that end in annot"
     found = masks.paired(folder, pairs, "CamVid", (reason,), Labels(CLASSES, VOID), left)
-    own = legend.find(folder)
-    if own is None:
-        return found
+    own = masks.labels_of(folder)
+    if not own.classes:
+        return replace(found, problems=(*found.problems, *published.doubt(folder, "CamVid", found.items, _IMAGES)))
     return replace(found, labels=legend.in_colormap(own, next((item.label for item in found.items), None)))
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts.masks import labels_of
+from penstock.datasets.layouts import published
+from penstock.datasets.layouts.masks import labels_of, outside
 from penstock.kinds.items import Item, Labels, Problem
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ LABEL_IDS: Final = (7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28
 """The label id of every train id."""
 
 _IDS: Final = 34
+_IMAGES: Final = 2975  # of train
 _IMAGE = "_leftImg8bit.png"
 _FINE, _COARSE, _EXTRA = "gtFine", "gtCoarse", "train_extra"
 
@@ -49,6 +51,7 @@ def recognise(folder: Path) -> Layout | None:
             items.append(Item(split, stem.partition("/")[2], path, label=mask if mask.is_file() else None))
             if not mask.is_file():
                 problems.append(_no_mask(path.relative_to(folder).as_posix(), mask.relative_to(folder).as_posix()))
+    problems += outside(folder, images, {**listing.splits(images), **extra})
     kinds = [kind for kind in (_FINE, _COARSE) if (folder / kind).is_dir()]
     reasons = (
         f"leftImg8bit/ and {'/, '.join(kinds)}/",
@@ -57,6 +60,8 @@ def recognise(folder: Path) -> Layout | None:
     labels = Labels(CLASSES, 255, to_train_ids())
     legend = labels_of(folder)
     own = legend.classes
+    if not own:
+        problems += published.doubt(folder, "Cityscapes", items, _IMAGES)
     if own and not set(own) <= {*CLASSES}:  # another data set in folders of the same names
         labels = Labels(own)
         if not legend.colors and own[0].lower() != "background":

@@ -647,3 +647,17 @@ class TestBoxesOfHuggingFace:
         self.metadata(tmp_path, 3 * [[1, 2, 3, 4]], [10, 9, 1])
 
         assert inspect(tmp_path).labels.classes == ("1", "9", "10")
+
+
+@pytest.mark.parametrize(("orders", "leaf"), [((0, 1), 0), ((1, 0), 16), ((0, 0), 16)])
+def test_shapes_of_cvat_lie_on_each_other_as_it_says(tmp_path, orders, leaf):
+    shapes = "".join(
+        f'<polygon label="{label}" points="{left},4;{right},4;{right},{low};{left},{low}" z_order="{order}"/>'
+        for label, left, right, low, order in (("leaf", 6, 10, 8, orders[0]), ("cloud", 2, 20, 20, orders[1]))
+    )
+    image = f'<image id="0" name="a.jpg" width="32" height="24">{shapes}</image>'
+    write(tmp_path / "images/a.jpg", make_image())
+    write(tmp_path / "annotations.xml", f"<annotations><version>1.1</version>{image}</annotations>")
+    found = inspect(tmp_path)
+    assert found.fatal == []
+    assert dict(found.items[0].pixels).get(found.labels.classes.index("leaf"), 0) == leaf

@@ -687,3 +687,20 @@ def test_json_further_below_that_is_of_something_else_does_no_harm(tmp_path, tex
         miniatures.write(tmp_path / f"cat/more/{number}.json", text)
 
     assert words(tmp_path) == []
+
+
+def test_areas_show_that_boxes_are_corners(tmp_path):
+    def corners(tree):
+        for number, each in enumerate(tree["annotations"]):
+            each.pop("segmentation", None)
+            each["bbox"] = [2 + number, 3, 8 + number, 10]
+            each["area"] = 6 * 7
+            each["iscrowd"] = 0
+
+    changed_coco(tmp_path, corners)
+    count = len(json.loads((tmp_path / "annotations/instances_train2017.json").read_text())["annotations"])
+    assert words(tmp_path)[0] == (
+        "annotations/instances_train2017.json: expected boxes as a corner and a size (left, top, width, height), found the "
+        f"areas of corners (left, top, right, bottom) in {count} of {count}. Read them as corners with --boxes xyxy."
+    )
+    assert not [one for one in words(tmp_path, LayoutOptions(boxes="xyxy")) if "areas of corners" in one]

@@ -46,6 +46,7 @@ KITTI = "Car 0.00 0 -1.57 599.41 156.40 629.75 189.25 2.85 2.63 12.34 0.47 1.49 
         ("images/0.jpg", "annotations.xml", '<?xml version="1.0"?>\n<annotations><version>1.1</version><track id="0" label="car"/></annotations>', "CVAT's XML of videos", f"Export it as 'CVAT for images' there, which comes with the frames, or {OWN}."),
         ("WIDER_train/images/a/a.jpg", "wider_face_split/wider_face_train_bbx_gt.txt", "a/a.jpg\n1\n1 2 3 4\n", "WIDER FACE", f"Write the boxes as COCO or YOLO, or {OWN}."),
         ("data/train/a.jpg", "marks/train/a.txt", "0 0.5 0.5 0.25 1\n", "a text file of YOLO's boxes", "Put the images into images/ and the text files, by the same names, into labels/."),
+        ("images/a.jpg", "train.txt", "images/a.jpg 9,14,17,34,0 1,2,3,4,1\n", "a list of boxes, as keras-yolo3 has them", f"Write them as a table with the columns file, xmin, ymin, xmax, ymax and label, or {OWN}."),
         ("ch4_training_images/img_1.jpg", "ch4_gt/gt_img_1.txt", "\ufeff377,117,463,117,465,130,378,130,Genaxis\n", "ICDAR's words as quadrilaterals", f"Boxes that are turned have no task. Write upright ones as COCO or YOLO, or {OWN}."),
         ("MOT17-02/img1/000001.jpg", "MOT17-02/gt/gt.txt", "1,1,912,484,97,109,0,7,1\n", "MOTChallenge's tracks", f"Tracks have no task. Write the boxes of each frame as COCO or YOLO, or {OWN}."),
         (

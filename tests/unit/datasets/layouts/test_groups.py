@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support import miniatures
-from support.layouts import words
+from support.layouts import notes, words
 
 from penstock.datasets import LayoutOptions, inspect
 
@@ -14,6 +14,16 @@ IDS = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2
 
 def image(root, name):
     miniatures.write(root / name, miniatures.make_image(seed=sum(map(ord, str(name)))))
+
+
+@pytest.mark.parametrize("one", ["entrenamiento", "\u8bad\u7ec3\u96c6", "train_set"])
+def test_folders_that_may_be_splits_are_named(tmp_path, one):
+    for number, place in enumerate((one, one, "prueba", "prueba")):
+        miniatures.write(tmp_path / f"{place}/images/{number}.png", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"{place}/masks/{number}.png", miniatures.gray(IDS))
+    names = ", ".join(f"{name}/" for name in sorted([one, "prueba"]))
+    said = f"{names}: all images are in train. If these folders are splits, call them train/, val/ or test/."
+    assert said in notes(tmp_path)
 
 
 def together(found, fraction=0.3):

@@ -285,3 +285,12 @@ def test_colours_may_be_hexadecimal_beside_names(tmp_path, name, text):
     found = legend.find(tmp_path)
 
     assert (found.classes, dict(found.colors)) == (("sky", "road"), {(0, 0, 255): 0, (0, 255, 0): 1})
+
+
+def test_colours_have_the_ids_of_their_legend(tmp_path):
+    write(tmp_path / "images/a.png", make_image())
+    write(tmp_path / "masks/a.png", make_image())
+    write(tmp_path / "class_dict.csv", "id,name,r,g,b\n2,tree,0,255,0\n0,ground,0,0,0\n1,road,255,0,0\n")
+    labels = legend.find(tmp_path)
+    assert labels.classes == ("ground", "road", "tree")
+    assert labels.colors == {(0, 0, 0): 0, (255, 0, 0): 1, (0, 255, 0): 2}

@@ -219,3 +219,12 @@ def test_cellposes_own_file_is_not_taken_for_a_second_mask(tmp_path):
     raw_folders.numbered("{}.tif", "{}_cp_masks.tif")(tmp_path)
     write(tmp_path / "0_seg.npy", b"\x93NUMPY\x01\x00a pickled dictionary")
     assert notes(tmp_path) == []
+
+
+def test_a_map_of_depth_numbers_no_objects(tmp_path):
+    """A value of its own for each pixel, without gaps."""
+    for number in range(4):
+        write(tmp_path / f"rgb/{number}.png", make_image(seed=number))
+        depth = (np.arange(24 * 32).reshape(24, 32) + number).astype(np.uint16)
+        write(tmp_path / f"depth/{number}.png", cv2.imencode(".png", depth)[1].tobytes())
+    assert inspect(tmp_path).layout.task == "segmentation"

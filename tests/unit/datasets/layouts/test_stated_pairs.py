@@ -67,5 +67,6 @@ def test_a_column_of_something_else_is_no_mask(tmp_path):
         write(tmp_path / f"depth/{number:03}.png", make_image(seed=9))
     write(tmp_path / "pairs.csv", f"left,right,depth\n{rows}")
     assert notes(tmp_path) == [
-        "pairs.csv: its column left names images, but it is not read. It has the columns left, right, depth."
+        "depth/: 6 images, such as depth/000.png, are no part of the layout. They are left out.",
+        "pairs.csv: its column left names images, but it is not read. It has the columns left, right, depth.",
     ]

@@ -311,7 +311,8 @@ class TestTables:
         head, *rows = table.read_text().splitlines()
         table.write_text("\n".join([f"{head},outline", *(f"{row},outlines/q.png" for row in rows)]) + "\n")
 
-        assert notes(tmp_path) == []
+        left = "outlines/: 1 image, such as outlines/q.png, are no part of the layout. They are left out."
+        assert notes(tmp_path) == [left]
 
     def test_letters_may_be_classes(self, tmp_path):
         miniatures.csv_labels(tmp_path)
@@ -794,6 +795,50 @@ def test_a_column_of_other_numbers_is_no_box(tmp_path, cell):
         miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
     miniatures.write(tmp_path / "labels.csv", f'image,about,class\n0.jpg,"{cell}",cat\n1.jpg,"{cell}",dog\n')
     assert words(tmp_path) == []
+
+
+@pytest.mark.parametrize("file", ["labels.tsv", "labels.csv"])
+def test_a_table_has_tabs_or_names_its_separator(tmp_path, file):
+    """The first line `sep=;` is Excel's."""
+    for number in range(4):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+    sign, first = ("\t", "") if file.endswith("tsv") else (";", "sep=;\n")
+    rows = [("file", "label"), *((f"{number}.jpg", "cat, big" if number % 2 else "dog") for number in range(4))]
+    miniatures.write(tmp_path / file, first + "".join(sign.join(row) + "\n" for row in rows))
+    found = inspect(tmp_path)
+    assert (found.fatal, found.labels.classes) == ([], ("cat, big", "dog"))
+
+
+def test_a_column_of_splits_tells_images_of_one_name_apart(tmp_path):
+    for split, seed in (("train", 1), ("val", 2)):
+        miniatures.write(tmp_path / f"{split}/0.jpg", miniatures.make_image(seed=seed))
+    miniatures.write(tmp_path / "labels.csv", "file,label,split\n0.jpg,cat,train\n0.jpg,dog,val\n")
+    found = inspect(tmp_path)
+    assert found.fatal == []
+    assert {each.item.image.parent.name: found.labels.classes[each.item.label] for each in found.items} == {
+        "train": "cat",
+        "val": "dog",
+    }
+
+
+@pytest.mark.parametrize("column", ["Patient ID", "patient-id", "lesion_id"])
+def test_a_group_is_kept_together_whatever_its_column_is_called(tmp_path, column):
+    for number in range(6):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+    rows = "".join(f"{n}.jpg,{'cat' if n % 2 else 'dog'},P{n // 2}\n" for n in range(6))
+    miniatures.write(tmp_path / "labels.csv", f"file,label,{column}\n{rows}")
+    assert [each.item.group for each in inspect(tmp_path).items] == ["P0", "P0", "P1", "P1", "P2", "P2"]
+
+
+def test_a_test_split_of_other_classes_is_a_problem(tmp_path):
+    for number in range(8):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+    for split, names, numbers in (("train", ("cat", "dog"), range(4)), ("test", ("0", "1"), range(4, 8))):
+        rows = "".join(f"{number}.jpg,{names[number % 2]}\n" for number in numbers)
+        miniatures.write(tmp_path / f"{split}.csv", f"file,label\n{rows}")
+    assert words(tmp_path) == [
+        f"{tmp_path}: expected the classes of train in test, found cat, dog in train and 0, 1 in test. Name them alike."
+    ]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])

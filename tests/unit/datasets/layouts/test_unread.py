@@ -82,6 +82,29 @@ def test_arrays_of_something_else_are_no_lists(tmp_path):
     assert words(tmp_path) == []
 
 
+def test_a_list_of_classes_by_numbers_is_no_list_of_images(tmp_path):
+    for number in range(6):
+        write(tmp_path / f"images/{number}.png", make_image(seed=number))
+        write(tmp_path / f"masks/{number}.png", gray(IDS))
+    write(tmp_path / "names.txt", "0 cup\n1 disc\n2 rim\n")
+    assert words(tmp_path) == []
+
+
+def test_a_folder_that_is_no_part_of_the_layout_is_named(tmp_path):
+    masks(tmp_path)
+    write(tmp_path / "held_out/p9.jpg", make_image(seed=9))
+    write(tmp_path / "held_out/more/p8.jpg", make_image(seed=8))
+    assert "held_out/: 2 images, such as held_out/more/p8.jpg, are no part of the layout. They are left out." in notes(
+        tmp_path
+    )
+
+
+def test_a_table_in_another_encoding_is_named(tmp_path):
+    classes(tmp_path)
+    write(tmp_path / "data.csv", "Datei,Art\np0.jpg,L\xf6we\n".encode("latin-1"))
+    assert [note for note in notes(tmp_path) if "data.csv: expected CSV in UTF-8" in note]
+
+
 @pytest.mark.parametrize("layout", [classes, masks])
 def test_an_archive_is_named(tmp_path, layout):
     layout(tmp_path)
