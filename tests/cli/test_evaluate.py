@@ -144,6 +144,14 @@ def two_runs(datasets, tmp_path_factory):
     return [train(recipe(data.folder, steps=2), root)[0].path for data in datasets.values()]
 
 
+def test_images_that_a_run_was_trained_on_are_named(datasets, two_runs, tmp_path, capsys):
+    runs = [shutil.copytree(run, tmp_path / run.name, symlinks=True) for run in two_runs]
+    said = "the run was trained on 6 of the 6 images of train: scores on them say little of other images"
+    place = f"{datasets['raw'].folder}:train"
+    code, out, _ = call("evaluate", *runs, "--on", place, "--images", 0, capsys=capsys)
+    assert (code, out.count(said)) == (0, 1)
+
+
 def test_a_run_scores_on_the_same_images_in_other_data_as_on_its_own(datasets, two_runs, capsys):
     (own, other), folder = two_runs, datasets["darker"].folder
     code, out, _ = call("evaluate", own, other, "--on", f"{folder}:val", "--images", 0, capsys=capsys)
@@ -219,6 +227,9 @@ def test_data_of_other_channels_and_data_beside_it_are_refused(datasets, two_run
     assert call("evaluate", two_runs[0], "--on", tmp_path / "gray", capsys=capsys)[2] == (
         f"error: {tmp_path / 'gray'}: channels: expected 3, as {two_runs[0]} learnt, found 1. Choose a dataset that was "
         "packed in the same way.\n"
+    )
+    assert call("evaluate", two_runs[0], "--on", "x:test", "--split", "val", capsys=capsys)[2] == (
+        "error: --on x:test names the split test, and --split val. Leave one of them out.\n"
     )
     assert call("evaluate", two_runs[0], "--on", "x", "--data", "y", capsys=capsys)[2] == (
         "error: --on takes the place of the run's data. Remove --data.\n"

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import datetime as dt
 import json
+import shutil
 import subprocess
 import sys
 
@@ -12,6 +14,8 @@ from support.run_folders import write_run
 import penstock as ps
 from penstock.runs import RunFolder, manifests
 
+BEGAN = f"{dt.datetime(2026, 1, 1, tzinfo=dt.UTC).astimezone():%Y-%m-%d %H:%M}"
+
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
@@ -22,16 +26,28 @@ def runs(tmp_path, monkeypatch):
     return tmp_path / "runs"
 
 
+def test_what_is_left_of_a_run_is_listed(runs, capsys):
+    (runs / "0003-new/recipe.toml").unlink()
+    assert "0003-new     damaged: " in call("runs", capsys=capsys)[1]
+    shutil.rmtree(runs / "0002-longer/checkpoints", ignore_errors=True)
+    assert "0002-longer" in call("runs", capsys=capsys)[1]
+
+
+def test_runs_are_compared_as_a_list(runs):
+    assert ps.compare(ps.list_runs(runs)[:2]) == ps.compare(runs / "0001-a", runs / "0002-longer")
+
+
 def test_runs_are_listed(runs, capsys):
     said = f"{runs / '0003-new'}: batch norm was frozen; tags: none\n"
     assert call("note", runs / "0003-new", "batch norm was frozen", capsys=capsys) == (0, said, "")
     assert call("runs", capsys=capsys) == (
         0,
-        "run          state     step     best                  task          model          data       time        note\n"
-        "0001-a       finished  2/2      mean_iou 0.7500 at 2  segmentation  unet:resnet18  /d/photos  1 min 21 s\n"
-        "0002-longer  killed    1/5,000  mean_iou 0.2500 at 1  segmentation  unet:resnet18  /d/photos  1 min 21 s\n"
-        "0003-new     stopped   0/2                            segmentation  unet:resnet18  /d/other   1 min 21 s  batch norm was "
-        "frozen\n",
+        "run          state     began             step     best                  task          model          data       time        "
+        "note\n"
+        f"0001-a       finished  {BEGAN}  2/2      mean_iou 0.7500 at 2  segmentation  unet:resnet18  /d/photos  1 min 21 s\n"
+        f"0002-longer  killed    {BEGAN}  1/5,000  mean_iou 0.2500 at 1  segmentation  unet:resnet18  /d/photos  1 min 21 s\n"
+        f"0003-new     stopped   {BEGAN}  0/2                            segmentation  unet:resnet18  /d/other   1 min 21 s  batch "
+        "norm was frozen\n",
         "",
     )
     call("note", runs / "0003-new", "", capsys=capsys)
@@ -52,8 +68,8 @@ def test_runs_have_tags(runs, capsys):
     said = f"{runs / '0003-new'}: no note; tags: augment, paper\n"
     assert call("note", runs / "0003-new", "--tag", "paper", "--tag", "augment", capsys=capsys) == (0, said, "")
     assert call("runs", "--match", "paper", capsys=capsys)[1] == (
-        "run       state    step  task          model          data      time        tags\n"
-        "0003-new  stopped  0/2   segmentation  unet:resnet18  /d/other  1 min 21 s  augment, paper\n"
+        "run       state    began             step  task          model          data      time        tags\n"
+        f"0003-new  stopped  {BEGAN}  0/2   segmentation  unet:resnet18  /d/other  1 min 21 s  augment, paper\n"
     )
     call("note", runs / "0003-new", "good", "--untag", "paper", "--tag", "augment", capsys=capsys)
     assert "augment  good\n" in call("runs", capsys=capsys)[1]
@@ -173,7 +189,7 @@ def test_runs_are_given_to_other_programs(runs, capsys):
     ]
     compared = json.loads(call("compare", runs / "0001-a", runs / "0003-new", "--json", capsys=capsys)[1])
     assert compared["data"] == {"path": ["/d/photos", "/d/other"]}
-    assert compared["cautions"] == ["1 of 2 runs were never evaluated."]
+    assert compared["cautions"] == ["1 of 2 runs was never evaluated."]
 
 
 def test_why_a_run_ended_is_listed(runs, capsys):

@@ -263,6 +263,15 @@ def test_a_run_can_be_trained_longer(packed, tmp_path, capsys, schedule, said):
     assert f"note: training ends at step 5 instead of 3{said}\n" in capsys.readouterr().out
 
 
+def test_settings_that_change_are_named(packed, tmp_path, capsys):
+    folder, _ = train(recipe(packed.folder, steps=3), tmp_path)
+    before = load(folder.path / "recipe.toml").optimizer.lr
+    resume(folder.path, ["train.steps=4", "optimizer.lr=0.001", "train.log_every=7"], on_event=show)
+
+    out = capsys.readouterr().out
+    assert f"note: settings changed: optimizer.lr {before} -> 0.001, train.log_every 5 -> 7\n" in out
+
+
 def test_naming_the_optimizer_again_changes_nothing(packed, tmp_path, capsys):
     folder, _ = train(apply(recipe(packed.folder, steps=2), ["optimizer.name=adamw"]), tmp_path)
     code, _, _ = call("train", "--resume", folder.path, "--optimizer", "adamw", "--steps", 3, capsys=capsys)

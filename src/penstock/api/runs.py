@@ -197,7 +197,12 @@ class Run:
 def _scored_on(on: str, split: str) -> tuple[str, str]:
     """Where the data is that a run is scored on, and which split."""
     place, colon, named = on.rpartition(":")
-    return (on, split) if not colon or Path(on).exists() or "/" in named else (place, named)
+    if not colon or Path(on).exists() or "/" in named:
+        return on, split
+    if split not in {"", named}:
+        message = f"--on {on} names the split {named}, and --split {split}."
+        raise RecipeError("--split", remedy="Leave one of them out", message=message)
+    return place, named
 
 
 @suggested
@@ -234,16 +239,21 @@ def list_runs(root: str | Path = "runs") -> list[RunSummary]:
     return find_runs(Path(root))
 
 
-def compare(*runs: str | Path | Run | RunSummary) -> RunComparison:
+def compare(*runs: str | Path | Run | RunSummary | Sequence[str | Path | Run | RunSummary]) -> RunComparison:
     """Compare runs: scores, recipe, data, code and environment, and why scores may not be compared.
 
     Args:
-        runs: at least two.
+        runs: at least two, one by one or as a list.
 
     Raises:
         RunError: there are fewer, or a file of one is missing or damaged.
     """
-    return compare_runs([*map(folder_of, runs)])
+    return compare_runs([*map(folder_of, _flat(runs))])
+
+
+def _flat(runs: Sequence[Any]) -> Sequence[Any]:
+    """The runs, or those of the list that takes their place."""
+    return runs[0] if len(runs) == 1 and isinstance(runs[0], list | tuple) else runs
 
 
 @suggested
@@ -288,18 +298,20 @@ def export(
 
 
 @suggested
-def write_report(*runs: str | Path | Run | RunSummary, output: str | Path = "") -> Path:
+def write_report(
+    *runs: str | Path | Run | RunSummary | Sequence[str | Path | Run | RunSummary], output: str | Path = ""
+) -> Path:
     """Write the report of a run, RUN/report.html, or one page that compares several.
 
     Args:
-        runs: at least one.
+        runs: at least one, one by one or as a list.
         output: the file of a comparison; by default comparison.html in the current folder.
 
     Raises:
         RunError: one is no run.
         RecipeError: a file is named for the report of one run.
     """
-    paths = [*map(folder_of, runs)]
+    paths = [*map(folder_of, _flat(runs))]
     if not paths:
         raise RunError("penstock report", expected="a run folder", found="none", remedy="Name at least one")
     if len(paths) == 1:

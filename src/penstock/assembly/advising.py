@@ -82,7 +82,9 @@ def _where(recipe: Recipe) -> str:
     if cached:
         return ", which are in the cache"
     if pretrained.is_offline():
-        return ", which are not in the cache and cannot be downloaded: use --weights none, or --weights FILE"
+        return (
+            ", which are not in the cache and cannot be downloaded: train with --weights none, or with --weights FILE"
+        )
     return ", which the training downloads first"
 
 

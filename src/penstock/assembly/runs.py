@@ -136,7 +136,8 @@ def load_checkpoint(folder: RunFolder, name: str = "") -> Checkpoint:
         RunError: none was saved yet.
         CheckpointError: it is missing or damaged.
     """
-    preferred = "best" if (folder.checkpoints / "best").exists() else "last"
+    best = folder.checkpoints / "best"
+    preferred = "best" if best.exists() or best.is_symlink() else "last"
     loaded = CheckpointStore(folder.checkpoints).load(name or preferred)
     if loaded is None:
         raise RunError(

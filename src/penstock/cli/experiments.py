@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import fnmatch
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -21,7 +22,8 @@ from penstock.progress import aligned, counted, duration
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_HEADS: Final = ("run", "state", "step", "best", "task", "model", "data", "time", "images/s", "tags", "note")
+_HEADS: Final = ("run", "state", "began", "step", "best", "task", "model", "data", "time", "images/s", "tags", "note")
+_ERROR: Final = re.compile(r"\w+Error: ")
 _NEEDS_NO_REASON: Final = frozenset({"finished"})
 _LONGEST: Final = 60  # letters of a note or a reason in the list
 _ORDERS: Final[dict[str, Callable[[ps.RunSummary], Any]]] = {
@@ -145,12 +147,15 @@ def _fits(run: ps.RunSummary, match: str) -> bool:
 def _row(run: ps.RunSummary) -> tuple[str, ...]:
     best = "" if run.best is None else f"{run.metric} {run.best:.4f} at {run.best_step:,}"
     step = f"{run.step:,}/{run.steps:,}" if run.steps else ""
-    state = run.state if run.state in _NEEDS_NO_REASON or not run.reason else f"{run.state}: {run.reason}"
+    reason = _ERROR.sub("", run.reason)
+    state = run.state if run.state in _NEEDS_NO_REASON or not reason else f"{run.state}: {reason}"
+    began = f"{run.began.astimezone():%Y-%m-%d %H:%M}" if run.began else ""
     speed = f"{run.images_per_second:,.0f}" if run.images_per_second else ""
     time = duration(run.seconds) if run.seconds else ""
     cells = (
         run.name,
         _short(state),
+        began,
         step,
         best,
         run.task,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from pathlib import Path
 from typing import Annotated, Any
@@ -157,11 +158,12 @@ def _conclude(run: ps.Run) -> int:
         return ends_with
     if outcome.status in ("interrupted", "stopped"):
         longer = " --patience N" if "train.patience" in outcome.reason else ""
-        print(f"{'saved; ' if outcome.step else ''}go on with: penstock train --resume {run.path}{longer}")
+        resume = f"penstock train --resume {shlex.quote(str(run.path))}{longer}"
+        print(f"{'saved; ' if outcome.step else ''}go on with: {resume}")
     if run.path.exists() and outcome.signal != signal.SIGTERM:  # who sends that will not wait
         print(f"report {run.report()}")
     if outcome.status == "finished":
-        print(f"predict with: penstock predict {run.path} IMAGES -o predictions")
+        print(f"predict with: penstock predict {shlex.quote(str(run.path))} IMAGES -o predictions")
     return ends_with
 
 

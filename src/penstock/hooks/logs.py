@@ -113,13 +113,18 @@ class TimingsLog(Hook):
         self._lines: list[str] = []
 
     def after_step(self, session: Session) -> None:
-        """Note the step's times; they are written a hundred at a time."""
+        """Note the step's times; they are written a hundred at a time, and with each checkpoint."""
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
         seconds, wait = round(session.timing["step"], 6), round(session.timing["wait"], 6)
         line = {"step": session.step, "seconds": seconds, "wait": wait, "memory": round(peak)}
         self._lines.append(files.to_line(line))
         if len(self._lines) >= 100:  # noqa: PLR2004 - one write for many short lines
             self._flush()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Write what is left, with each checkpoint. Lines of steps that are undone stay, as they took their time."""
+        self._flush()
+        return {}
 
     def on_end(self, session: Session) -> None:
         """Write what is left."""

@@ -11,6 +11,8 @@ from penstock import ranks as ranking
 from penstock.datasets.renumbering import differences
 from penstock.errors import DatasetError
 from penstock.inference import per_image
+from penstock.progress import counted
+from penstock.records import manifest
 from penstock.runs import RunFolder
 from penstock.session.evaluation import as_record, evaluate
 from penstock.tasks.abilities import required
@@ -18,6 +20,7 @@ from penstock.tasks.abilities import required
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from penstock.datasets import Dataset
     from penstock.inference.model import TrainedModel
     from penstock.inference.per_image import ImageScore
     from penstock.ranks import Ranks
@@ -127,11 +130,25 @@ def evaluate_run(
     assert result is not None  # noqa: S101 - nothing stops it
     images = looking.of(ranks)
     scored, learnt = trained.parts.scored, trained.parts.dataset.description
-    notes = differences(scored.description, learnt) if scored else ()
+    notes = (*differences(scored.description, learnt), *_learnt(RunFolder(path), scored, split)) if scored else ()
     found = Evaluation(split, trained.step, result[1], result[0], images, per_image.worst(images, worst), notes)
     if ranks.is_main:
         _keep(RunFolder(path), trained, found, [feed.plan.at(each.position).origin for each in images])
     return found
+
+
+def _learnt(folder: RunFolder, scored: Dataset, split: str) -> tuple[str, ...]:
+    """A note of images that the run was trained on, as far as both have manifests."""
+    try:
+        trained = {entry.image for entry in manifest.read(folder.path / manifest.NAME).get("train", ())}
+        images = [entry.image for entry in manifest.read(scored.manifest).get(split, ())] if scored.manifest else []
+    except (OSError, ValueError):  # verify says what is wrong with it
+        return ()
+    count = sum(image in trained for image in images)
+    if not count:
+        return ()
+    found = f"the run was trained on {count:,} of the {counted(len(images), 'image')} of {split}"
+    return (f"{found}: scores on them say little of other images",)
 
 
 def _keep(folder: RunFolder, trained: TrainedModel, found: Evaluation, origins: Sequence[str]) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _SUFFIXES: Final = (".onnx", ".pt2")
 _LARGEST: Final = 1 << 14  # side of an image in pixels
 _COMMAND: Final = "penstock export"
+_DYNAMIC: Final = 64  # pixels, as the exporter takes a side of a single multiple of 32 for a constant
 _OPSET: Final = 17  # of graphs that are traced
 
 
@@ -99,7 +100,9 @@ def export_run(
             message=f"{options} has no effect: the exported file takes images of any size.",
         )
     splits = trained.parts.dataset.description.splits.values()
-    size = size or exporter.size(splits) or trained.parts.recipe.augment.crop
+    if size is None:
+        size = exporter.size(splits) or trained.parts.recipe.augment.crop
+        size = (max(size[0], _DYNAMIC), max(size[1], _DYNAMIC)) if dynamic else size
     found = export(task, trained.model, path, size, dynamic=dynamic, any_size=any_size)
     return replace(found, step=trained.step)
 
@@ -212,6 +215,13 @@ def _check(exporter: Exporter, path: Path, size: Size) -> None:
 
 
 def _check_graph(task: Task, graph: Graph, path: Path, *, dynamic: bool) -> None:
+    if dynamic and graph.multiple and min(graph.shape[-3:-1]) < _DYNAMIC:
+        raise RecipeError(
+            "--size",
+            expected=f"sides of at least {_DYNAMIC} pixels with --dynamic",
+            found=" x ".join(map(str, graph.shape[-3:-1])),
+            remedy=f"Use --size {_DYNAMIC} {_DYNAMIC} or larger; the file takes smaller images all the same",
+        )
     if graph.any_size and path.suffix != ".onnx":
         raise RecipeError(
             str(path),

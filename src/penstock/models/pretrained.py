@@ -30,8 +30,8 @@ _NOT_CACHED: Final = (
 _REPOSITORY: Final = re.compile(r"[\w.-]+/[\w.-]+")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _REMEDY: Final = (
-    "Connect to the network once (without HF_HUB_OFFLINE), train from random weights with --weights none, or give a "
-    "downloaded file with --weights FILE"
+    "Connect to the network once (without HF_HUB_OFFLINE), train from random weights with --weights none (--set "
+    "model.weights=none), or give a downloaded file with --weights FILE"
 )
 
 

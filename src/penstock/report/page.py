@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock import files
@@ -14,14 +15,15 @@ from penstock.report.curves import COLORS, Curve, chart, smoothed, values_over
 from penstock.report.figures import FOLDED, figures, folded
 from penstock.report.summary import best_lines, score_lines, step_lines, summary_of
 from penstock.report.template import page_of, section
+from penstock.runs.paired import in_words
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from penstock.runs import RunFolder
 
 _FED: Final = re.compile(r"step-(?P<step>\d{8})")
-_PREDICTED: Final = re.compile(r"(?P<which>predictions|worst)-(?P<split>.+)-(?P<step>\d{8})")
+_PREDICTED: Final = re.compile(r"(?P<which>predictions|worst)-(?P<split>.+)-(?P<step>\d{8})(?P<how>-.+)?")
 _LARGEST: Final = 1 << 26  # bytes of a figure
 _NAMES: Final = {"predictions": "Predictions", "worst": "Worst predictions"}
 
@@ -86,8 +88,15 @@ def _events(folder: RunFolder) -> str:
 
 
 def _event(line: dict[str, Any]) -> str:
-    more = ", ".join(f"{name} {value}" for name, value in line.items() if name not in ("time", "event"))
+    more = ", ".join(_said(name, value) for name, value in line.items() if name not in ("time", "event"))
     return f"{line['event']}{': ' if more else ''}{more}"
+
+
+def _said(name: str, value: Any) -> str:
+    """A value of an event; settings that changed are one by one, with the values before and after."""
+    if name == "settings" and isinstance(value, dict):
+        return ", ".join(f"{key} {was} to {now}" for key, (was, now) in value.items())
+    return f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}"
 
 
 def _evaluations(folder: RunFolder, best: set[int]) -> list[str]:
@@ -121,14 +130,19 @@ def _evaluation(folder: RunFolder, path: Path, when: str) -> str:
     scores = folder.read_json(name, "step", "split")
     with folder.reading(name):
         loss = "not finite" if scores.get("loss", 0.0) is None else f"{scores.get('loss', 0.0):.4f}"
-        augmentation = path.stem.partition(f"{scores['step']:08d}-")[2]
-        details = ", ".join(filter(None, (when, augmentation)))
+        details = ", ".join([when, *_how(scores)])
         title = f"Evaluation on {scores['split']} after step {scores['step']:,} ({details})"
         title += f": loss {loss}" if "loss" in scores else ""
         table = f"<pre>{html.escape(scores.get('table', ''))}</pre>"
         if len(scores.get("classes") or []) > FOLDED:
             table = folded(f"Scores of {len(scores['classes']):,} classes", table)
         return section(title, table + figures(scores))
+
+
+def _how(scores: Mapping[str, Any]) -> list[str]:
+    """The data of an evaluation, where it is not that of the run, and its settings."""
+    place = [f"{Path(scores['data']).name} ({scores['content'][:8]})"] if "data" in scores else []
+    return [*place, *(in_words(each) for each in (scores.get("tta"), scores.get("window")) if each)]
 
 
 def _figures(folder: RunFolder) -> list[str]:
@@ -141,7 +155,8 @@ def _title(stem: str) -> str:
     if match := _FED.fullmatch(stem):
         return f"Images of step {int(match['step']):,}"
     if match := _PREDICTED.fullmatch(stem):
-        return f"{_NAMES[match['which']]} on {match['split']} after step {int(match['step']):,}"
+        how = f" ({match['how'].strip('-')})" if match["how"] else ""
+        return f"{_NAMES[match['which']]} on {match['split']} after step {int(match['step']):,}{how}"
     return stem
 
 

@@ -15,10 +15,10 @@ from penstock.records.manifest import RecordChanges
 from penstock.runs.facts import RunFacts
 from penstock.runs.folder import RunFolder
 from penstock.runs.listing import DAMAGED, RunSummary, best_metric_of, summarize
-from penstock.runs.paired import PairedDifference, Place, differences
+from penstock.runs.paired import PairedDifference, differences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -52,7 +52,7 @@ class RunComparison:
         runs: in the order in which they were named.
         metric: the score that decides in the first run.
         scores: all scores of the best evaluation of each run.
-        common: scores of all runs on other data than their own, as `penstock evaluate RUN RUN --on DATA` kept them.
+        common: scores of several runs on one dataset, as `penstock evaluate RUN RUN --on DATA` kept them.
         recipe: settings with different values.
         data: what was trained and evaluated on, where it differs.
         records: by split, how the records differ from those of the first run, where both have a manifest.
@@ -155,22 +155,37 @@ def compare(paths: Sequence[Path]) -> RunComparison:
         tuple(map(_summary, paths)),
         metric,
         _every([run.scores for run in runs]),
-        _common([run.scored for run in runs]),
+        _common(runs),
         _without(_different([{**run.recipe, **run.earlier} for run in runs]), *_OF_DATA),
         _different([run.data for run in runs]),
         _records(runs),
         _different([run.code for run in runs]),
         _different([run.environment for run in runs]),
-        (*_cautions(runs), *_unlisted(runs)),
+        (*_cautions(runs), *_outdated(runs), *_unlisted(runs)),
         tuple(_spreads(runs, metric)),
         tuple(each for run in runs[1:] for each in differences((runs[0].name, run.name), runs[0].images, run.images)),
     )
 
 
-def _common(runs: Sequence[Mapping[tuple[str, Place], float]]) -> dict[str, Values]:
-    """The scores that all runs have on the same data, by score and data."""
-    both = [key for key in runs[0] if all(key in run for run in runs)]
-    return {f"{name} on {place}": tuple(run[name, place] for run in runs) for name, place in both}
+def _common(runs: Sequence[RunFacts]) -> dict[str, Values]:
+    """The scores that two or more runs have on data that one was scored on apart from its training."""
+    keys = dict.fromkeys(key for run in runs for key in run.scored)
+    found = {key: tuple(run.scored.get(key, run.own.get(key)) for run in runs) for key in keys}
+    several = {key: values for key, values in found.items() if len(values) - values.count(None) >= _MIN}
+    return {f"{name} on {place}": values for (name, place), values in several.items()}
+
+
+def _outdated(runs: Sequence[RunFacts]) -> Iterator[str]:
+    """Why scores apart from those of the training are not those of the best checkpoint."""
+    for run in runs:
+        best = {place.step for _, place in run.own}
+        places = dict.fromkeys([*(place for place, _ in run.images), *(place for _, place in run.scored)])
+        for place in places if best else ():
+            if place.step not in best:
+                yield (
+                    f"{run.name}: its scores on {place} are those of step {place.step:,}, and its best checkpoint is "
+                    f"that of step {min(best):,}. Evaluate it again."
+                )
 
 
 def _summary(path: Path) -> RunSummary:
@@ -236,7 +251,7 @@ def _cautions(runs: Sequence[RunFacts]) -> list[str]:
     if any(run.loss != runs[0].loss for run in runs):
         found.append("Losses may not be compared: the runs minimise different ones.")
     if missing := sum(not run.scores for run in runs):
-        found.append(f"{missing} of {len(runs)} runs were never evaluated.")
+        found.append(f"{missing} of {len(runs)} runs {'was' if missing == 1 else 'were'} never evaluated.")
     return found
 
 

@@ -40,6 +40,7 @@ class RunFacts:
         environment: device, ranks and versions, one by one.
         scores: of its best evaluation.
         scored: scores on other data than its own.
+        own: scores of its best evaluation, by what was evaluated.
         images: scores of each image, by what was evaluated and by metric.
     """
 
@@ -53,6 +54,7 @@ class RunFacts:
     environment: Mapping[str, Any]
     scores: Mapping[str, Any]
     scored: Mapping[tuple[str, Place], float]
+    own: Mapping[tuple[str, Place], float]
     images: Mapping[tuple[Place, str], Mapping[str, float]]
 
     @classmethod
@@ -68,7 +70,7 @@ class RunFacts:
             recipe.pop("init" if recipe.get("init") else "model.weights", None)
         return cls(
             folder.path.name, recipe, _earlier(folder), data, evaluated, _entries(folder), _code(folder, environment),
-            _circumstances(folder, environment), _scores(folder), _scored(folder),
+            _circumstances(folder, environment), _scores(folder), _scored(folder), _own(folder, data),
             read_images(folder, str(data["content"])),
         )  # fmt: skip
 
@@ -109,9 +111,25 @@ def _scored(folder: RunFolder) -> dict[tuple[str, Place], float]:
         with folder.reading(name):
             values = folder.read_json(name, "split", "content", "data")
             place = place_of(values, "")
-            scores = {each: value for each, value in values.items() if isinstance(value, float) and each != "loss"}
-            found |= {(each, place): value for each, value in scores.items()}
+            for each, value in _numbers(values).items():
+                found.pop((each, place), None)  # whose place has another step, though it is equal
+                found[each, place] = value
     return found
+
+
+def _own(folder: RunFolder, data: Mapping[str, Any]) -> dict[tuple[str, Place], float]:
+    """The scores of the best evaluation in training, as those of an evaluation on the data of the run."""
+    with folder.reading("metrics.jsonl"):
+        best = best_of(folder.lines("metrics.jsonl"))
+        if not best:
+            return {}
+        about = {"split": data["evaluated on"], "step": best["step"], "data": data["path"]}
+        place = place_of(about, str(data["content"]))
+        return {(name, place): value for name, value in _numbers(best["evaluation"]).items()}
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    return {name: value for name, value in values.items() if isinstance(value, float) and name != "loss"}
 
 
 def _data(folder: RunFolder, recipe: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 LARGEST_RECIPE: Final = 1 << 24  # bytes
+_LEFT: Final = 3  # files of a run
 _BITS: Final = 63  # beside the sign
 RUNNING: Final = "running"
 KILLED: Final = "killed"
@@ -48,6 +49,7 @@ class RunSummary:
         best_step: after which that was.
         seconds: that training steps took, evaluations and saving left out.
         images_per_second: of the training steps; 0 where none was timed.
+        began: when it was started; None where no event says so.
         written: when something was last written of it; None where nothing was.
         note: what the user wrote of it.
         tags: words that the user has put it under, in alphabetical order.
@@ -66,6 +68,7 @@ class RunSummary:
     best_step: int = 0
     seconds: float = 0.0
     images_per_second: float = 0.0
+    began: dt.datetime | None = None
     written: dt.datetime | None = None
     note: str = ""
     tags: tuple[str, ...] = ()
@@ -107,7 +110,7 @@ def _summary(folder: RunFolder, recipe: Mapping[str, Any]) -> RunSummary:
         timed = [float(line.get("seconds", 0.0)) for line in folder.lines("timings.jsonl")]
         seconds = sum(timed)
         int(seconds)  # which is refused where it is infinite or no number
-    state, reason, written = _state(folder)
+    state, reason, began, written = _state(folder)
     task = recipe.get("task") or _task_of_data(folder)
     with folder.reading("recipe.toml"):
         wanted, batch = int(recipe["train.steps"]), int(recipe.get("train.batch", 0))
@@ -116,7 +119,7 @@ def _summary(folder: RunFolder, recipe: Mapping[str, Any]) -> RunSummary:
     return RunSummary(
         folder.path, state, reason, str(task), str(recipe.get("model.name", "")),
         str(recipe.get("data.path", "")), max(steps, default=0), wanted, metric, value, best_step, seconds,
-        len(timed) * batch / seconds if seconds > 0 else 0.0, written, read_note(folder), read_tags(folder),
+        len(timed) * batch / seconds if seconds > 0 else 0.0, began, written, read_note(folder), read_tags(folder),
     )  # fmt: skip
 
 
@@ -142,8 +145,14 @@ def find_runs(root: Path) -> list[RunSummary]:
         )
     if RunFolder.is_run(root):
         return [summarize(root)]
-    found = [path for path in root.iterdir() if RunFolder.is_run(path)]
+    found = [path for path in root.iterdir() if _is_left_of_run(path)]
     return [summarize(path) for path in sorted(found, key=lambda path: (RunFolder.number_of(path), path.name))]
+
+
+def _is_left_of_run(path: Path) -> bool:
+    """Whether a folder is a run, or what is left of one: any three of the files that each run has."""
+    there = sum((path / name).exists() for name in ("recipe.toml", "events.jsonl", "settings.json", "checkpoints"))
+    return RunFolder.is_run(path) or (not path.name.startswith(".") and there >= _LEFT)
 
 
 def read_recipe(folder: RunFolder) -> dict[str, Any]:
@@ -192,10 +201,11 @@ def best_metric_of(recipe: Mapping[str, Any], scores: Mapping[str, Any]) -> str:
     return str(chosen or next((name for name in scores if name != "loss"), "loss"))
 
 
-def _state(folder: RunFolder) -> tuple[str, str, dt.datetime | None]:
-    """What its last event says, why, and when something was last written."""
+def _state(folder: RunFolder) -> tuple[str, str, dt.datetime | None, dt.datetime | None]:
+    """What its last event says, why, when it began, and when something was last written."""
     with folder.reading("events.jsonl"):
         events = folder.lines("events.jsonl")
+        began = dt.datetime.fromisoformat(events[0]["time"]) if events and "time" in events[0] else None
         last = events[-1] if events else {"event": "started"}
         if not isinstance(last["event"], str):
             raise folder.damaged("events.jsonl", "the name of an event", repr(last["event"]))
@@ -203,5 +213,5 @@ def _state(folder: RunFolder) -> tuple[str, str, dt.datetime | None]:
     times = [path.stat().st_mtime for path in places if path.is_file()]
     written = dt.datetime.fromtimestamp(max(times), dt.UTC) if times else None
     if last["event"] not in _BEGINNINGS:
-        return last["event"], str(last.get("reason", "")), written
-    return (RUNNING if files.is_locked(folder.path) else KILLED), "", written
+        return last["event"], str(last.get("reason", "")), began, written
+    return (RUNNING if files.is_locked(folder.path) else KILLED), "", began, written

@@ -42,12 +42,16 @@ class PairedDifference:
     furthest: tuple[tuple[str, float, float], ...]
 
     def __str__(self) -> str:
+        if not self.furthest:
+            return (
+                f"{self.metric} of each of {self.images:,} images of {self.place}: equal in {' and '.join(self.runs)}"
+            )
         chance = ", which may be chance" if self.low <= 0 <= self.high else "; another seed may change it too"
         furthest = ", ".join(f"{name} ({first:.3f} to {second:.3f})" for name, first, second in self.furthest)
         return (
             f"{self.metric} of each of {self.images:,} images of {self.place}, {self.runs[1]} minus {self.runs[0]}: "
-            f"{self.mean:+.4f} on average, 95 % interval {self.low:+.4f} to {self.high:+.4f}{chance}"
-            + (f"; most in {furthest}" if furthest else "")
+            f"{self.mean:+.4f} on average, 95 % interval {self.low:+.4f} to {self.high:+.4f}{chance}; "
+            f"most in {furthest}"
         )
 
 
@@ -58,10 +62,12 @@ class Place:
     Attributes:
         key: the hash of the data, the split, and the settings of the evaluation.
         data: where the data was; "data" for that of the run.
+        step: of the weights.
     """
 
     key: tuple[str, ...]
     data: str = field(compare=False)
+    step: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
         held, *how = self.key
@@ -75,22 +81,30 @@ def read_images(folder: RunFolder, content: str) -> dict[tuple[Place, str], Imag
         folder: of the run.
         content: the hash of the data that it learnt from.
     """
-    found = {}
+    found: dict[tuple[Place, str], ImageScores] = {}
     for path in sorted((folder.path / "evaluations").glob("*.csv"), key=lambda path: path.stat().st_mtime):
         name = f"evaluations/{path.with_suffix('.json').name}"
         with folder.reading(name):
             place = place_of(folder.read_json(name, "split"), content)
         with folder.reading(f"evaluations/{path.name}"):
             metric, scores = _scores(folder.read_bytes(f"evaluations/{path.name}").decode())
+            found.pop((place, metric), None)  # whose place has another step, though it is equal
             found[place, metric] = scores
     return found
 
 
 def place_of(evaluation: Mapping[str, Any], content: str) -> Place:
     """What an evaluation was done on, and how."""
-    how = [str(each) for each in (evaluation.get("tta"), evaluation.get("window")) if each]
+    how = [in_words(each) for each in (evaluation.get("tta"), evaluation.get("window")) if each]
     key = (str(evaluation.get("content", content))[:8], str(evaluation["split"]), *how)
-    return Place(key, str(evaluation.get("data", "data")))
+    return Place(key, str(evaluation.get("data", "data")), int(evaluation.get("step", 0)))
+
+
+def in_words(settings: Mapping[str, Any]) -> str:
+    """The settings of test-time augmentation or of a sliding window that are not off: scales 0.75 1.25, flip."""
+    given = {name: value for name, value in settings.items() if value and value != [1.0]}
+    lists = {name: " ".join(map(str, value)) for name, value in given.items() if isinstance(value, list)}
+    return ", ".join(name if value is True else f"{name} {lists.get(name, value)}" for name, value in given.items())
 
 
 def _scores(table: str) -> tuple[str, ImageScores]:

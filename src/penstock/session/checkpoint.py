@@ -164,7 +164,7 @@ class CheckpointStore:
         return CheckpointError(
             str(path),
             expected=f"a checkpoint: last, best or one of {', '.join(self.names()) or '(none saved yet)'}",
-            found="no such checkpoint",
+            found=f"a link to {path.readlink().name}, which is none" if path.is_symlink() else "no such checkpoint",
             remedy="Choose one of them",
         )
 

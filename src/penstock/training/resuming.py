@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.assembly import steps_of
+from penstock.config import toml
 from penstock.errors import EmptySourceError, ExpiredError, RecipeError, RunError
 from penstock.feed import changed
 from penstock.session import CheckpointStore, Outcome
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.session import Session
     from penstock.settings import Recipe
 
+_OF_LENGTH: Final = frozenset({"train.steps", "train.epochs"})
 _ENDS: Final = {"finished": "finished", "stopped": "stopped", "interrupted": "was interrupted"}
 """Events of a run that ended, with their words; before each of them it saves."""
 
@@ -116,6 +118,10 @@ def note_resume(folder: RunFolder, before: Recipe, now: Recipe, events: Events) 
         if now.optimizer.schedule.stretches:
             stretched = f", and the {now.optimizer.schedule.name} schedule of the learning rate is stretched to it"
         events.note(f"note: training ends at step {now.train.steps:,} instead of {before.train.steps:,}{stretched}")
+    different = {key: values for key, values in toml.changes(before, now).items() if key not in _OF_LENGTH}
+    if different:
+        found = ", ".join(f"{key} {was} -> {value}" for key, (was, value) in different.items())
+        events.note(f"note: settings changed: {found}")
 
 
 def has_checkpoint(folder: RunFolder) -> bool:

@@ -152,6 +152,13 @@ def test_what_cannot_be_exported_is_refused(run, tmp_path, name, size, message):
     assert str(error.value) == message.format(tmp_path / name)
 
 
+def test_a_side_of_a_single_multiple_is_refused_with_dynamic(run, tmp_path, capsys):
+    assert call("export", run, "-o", tmp_path / "a.onnx", "--dynamic", "--size", 32, 96, capsys=capsys)[2] == (
+        "error: --size: expected sides of at least 64 pixels with --dynamic, found 32 x 96. Use --size 64 64 or larger; the "
+        "file takes smaller images all the same.\n"
+    )
+
+
 class TestAnySize:
     @pytest.mark.parametrize("suffix", [".onnx", pytest.param(".pt2", marks=pytest.mark.soak)])
     def test_masks_of_images_of_several_sizes(self, run, tmp_path, suffix, capsys):

@@ -156,7 +156,7 @@ def test_a_report_tells_its_evaluations_apart(packed, tmp_path, capsys):
     best = load_checkpoint(folder, "best").step
 
     assert titles == [
-        "Evaluation on val after step 12 (asked for, x1-flip)",
+        "Evaluation on val after step 12 (asked for, flip)",
         *([f"Evaluation on val after step {best} (in training, the best)"] * (best != 12)),
         f"Evaluation on val after step 12 (in training, the {'best' if best == 12 else 'last'})",
     ]

@@ -76,7 +76,7 @@ def test_scores_that_measure_something_else_are_named(tmp_path, given, why):
 
 def test_a_run_without_an_evaluation_is_named(tmp_path):
     found = compare(two(tmp_path, scores=[]))
-    assert found.cautions == ("1 of 2 runs were never evaluated.",)
+    assert found.cautions == ("1 of 2 runs was never evaluated.",)
     assert found.scores == {"loss": (1.0, None), "mean_iou": (0.75, None)}
 
 
@@ -245,3 +245,33 @@ def test_runs_of_another_revision_whose_files_are_equal_differ_by_their_seed_alo
     (spread,) = compare(folders).spreads
 
     assert spread.runs == ("0000-a", "0001-a", "0002-a")
+
+
+def scored_on(run, step, value, content="d0d0d0d0"):
+    """Keep the score of a run on other data, as `penstock evaluate --on` does."""
+    (run / "evaluations").mkdir(exist_ok=True)
+    found = {"step": step, "split": "val", "data": "/d/new", "content": content, "mean_iou": value}
+    (run / f"evaluations/val-{step:08d}-on-{content}.json").write_text(json.dumps(found))
+
+
+def test_scores_of_another_step_than_the_best_are_named(tmp_path):
+    runs = two(tmp_path)
+    scored_on(runs[0], 1, 0.25)
+    scored_on(runs[1], 2, 0.5)
+    said = (
+        f"{runs[0].name}: its scores on /d/new (d0d0d0d0), val are those of step 1, and its best checkpoint is that of step 2. "
+        "Evaluate it again."
+    )
+    assert [each for each in compare(runs).cautions if "Evaluate it again" in each] == [said]
+    scored_on(runs[0], 2, 0.75)
+    found = compare(runs)
+    assert not [each for each in found.cautions if "Evaluate it again" in each]
+    assert found.common == {"mean_iou on /d/new (d0d0d0d0), val": (0.75, 0.5)}
+
+
+def test_scores_on_other_data_need_not_be_those_of_all_runs(tmp_path):
+    """A run that was trained on the data has the scores of its training there."""
+    folders = [write_run(tmp_path / f"000{n}-a", content="d0d0d0d0" if n == 2 else "c0ffee") for n in range(3)]
+    scored_on(folders[0], 2, 0.25)
+    assert compare(folders).common == {"mean_iou on /d/new (d0d0d0d0), val": (0.25, None, 0.75)}
+    assert compare(folders[:2]).common == {}

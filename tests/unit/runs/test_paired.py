@@ -63,9 +63,14 @@ def test_how_an_evaluation_was_done_tells_it_from_others():
     new = {**own, "data": "new", "content": "77"}
     assert str(place_of(own, "0123abcd9")) == "data (0123abcd), val"
     assert str(place_of(new, "0123abcd9")) == "new (77), val"
-    assert str(place_of({**own, "tta": {"flip": True}}, "0")) == "data (0), val, {'flip': True}"
+    assert str(place_of({**own, "tta": {"flip": True}}, "0")) == "data (0), val, flip"
     assert (
-        len({place_of({**own, **more}, "0123abcd9") for more in ({}, new, {"tta": 1}, {"window": 2}, {"split": "x"})})
+        len(
+            {
+                place_of({**own, **more}, "0123abcd9")
+                for more in ({}, new, {"tta": {"shift": 1}}, {"window": {"side": 2}}, {"split": "x"})
+            }
+        )
         == 5
     )
 

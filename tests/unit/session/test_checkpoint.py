@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 from support.commands import call
+from support.run_folders import write_run
 from support.training import recipe
 
+from penstock.assembly.runs import load_checkpoint
 from penstock.errors import CheckpointError
-from penstock.runs import manifests
+from penstock.runs import RunFolder, manifests
 from penstock.session import Checkpoint, CheckpointStore
 from penstock.session import state as states
 from penstock.training import resume, train
@@ -94,6 +96,13 @@ def test_what_is_no_json_says_so(store):
     )
 
 
+def test_a_best_checkpoint_that_is_gone_is_named(tmp_path):
+    run = write_run(tmp_path / "0001-a")
+    (run / "checkpoints/best").symlink_to("step-00000001")
+    with pytest.raises(CheckpointError, match="found a link to step-00000001, which is none"):
+        load_checkpoint(RunFolder.open(run))
+
+
 def test_a_link_to_itself_is_no_last_checkpoint(store):
     store.save(small(1))
     (store.folder / "last").unlink()
@@ -102,7 +111,8 @@ def test_a_link_to_itself_is_no_last_checkpoint(store):
     assert store.load().step == 1
     (store.folder / "best").symlink_to("best")
     with pytest.raises(
-        CheckpointError, match="expected a checkpoint: last, best or one of step-00000001, found no such checkpoint"
+        CheckpointError,
+        match="expected a checkpoint: last, best or one of step-00000001, found a link to best, which is none",
     ):
         store.load("best")
 
