@@ -132,13 +132,6 @@ class Fields:
             raise self._missing(name, "int64_list")
         return int(values[0]) if values else default or 0
 
-    def first_float(self, name: str, default: float | None = None) -> float:
-        """The first value of a float field; raises as `first_bytes` does."""
-        values = self._list(name, "float_list")
-        if not values and default is None:
-            raise self._missing(name, "float_list")
-        return float(values[0]) if values else default or 0.0
-
     def floats(self, name: str) -> list[float]:
         """All values of a float field, empty when it is missing."""
         return list(self._list(name, "float_list"))
