@@ -37,6 +37,9 @@ def _read(path: Path) -> dict[str, Any]:
         if path.is_file():  # and no pipe, by which shells pass what another command prints
             files.check_regular(path, LARGEST_RECIPE)
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except IsADirectoryError:
+        remedy = f"Name {path / 'recipe.toml'}" if (path / "recipe.toml").is_file() else "Check the path"
+        raise RecipeError(str(path), expected="a recipe in TOML", found="a folder", remedy=remedy) from None
     except OSError as error:
         found = (error.strerror or str(error)).lower()
         raise RecipeError(str(path), expected="a recipe in TOML", found=found, remedy="Check the path") from None

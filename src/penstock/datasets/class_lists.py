@@ -19,7 +19,8 @@ CLASS_FILES: Final = (
     "classes.txt", "class_names.txt", "label_names.txt", "labels.txt", "classes.names", "obj.names", "synsets.txt",
     "codes.txt", "classes.csv", "class_names.csv", "train/_classes.csv", "classes.json",
     "class_names.json", "label_names.json", "labels.json", "notes.json", "id2label.json", "label2id.json",
-    "label_map.json", "class_map.json", "label_num_to_disease_map.json", "classes.yaml", "classes.yml",
+    "label_map.json", "class_map.json", "cat_to_name.json", "label_num_to_disease_map.json", "classes.yaml",
+    "classes.yml",
 )  # fmt: skip
 """Files of class names beside the data: one a line, perhaps with its id; a list of JSON or YAML, or a map of ids to
 names or of names to ids.
@@ -95,7 +96,8 @@ def _is_no_list_of_classes(path: Path) -> bool:
 
 def names_in_json(path: Path) -> tuple[str, ...]:
     """Class names of a list, of a map of ids to names (Hugging Face's `id2label`) or of names to ids, in the order of
-    their ids; empty where the file holds something else. Id 255 behind a gap is no class.
+    their ids; empty where the file holds something else. Id 255 behind a gap is no class, and ids that begin with 1
+    leave id 0 to a class without a name.
 
     Raises:
         DatasetError: ids have gaps, or `check_names` refuses a name.
@@ -112,6 +114,8 @@ def names_in_json(path: Path) -> tuple[str, ...]:
     names = _by_id(next(filter(None, listed), found))
     if not names or any(listing.is_image(Path(name)) for name in names.values()):
         return ()
+    if sorted(names) == [*range(1, len(names) + 1)]:
+        names[0] = NAMELESS
     ids = sorted(names)
     if ids[-1] == _IGNORED and len(ids) <= _IGNORED:
         ids.pop()  # of fewer classes than that id counts

@@ -32,7 +32,12 @@ def doubts(items: Sequence[InspectedItem], labels: Labels, folder: Path, kind: K
     place = named(items[0].item.image, folder)
     yield from (Problem("numbers alike", place, message, whole=True) for message in _equal(labels.classes))
     yield from _without_background(items, labels, place, kind)
-    for message in (*_alike(labels.classes), *_misspelt(items, labels.classes, kind), *_joined(labels.classes)):
+    for message in (
+        *_negative(labels.classes),
+        *_alike(labels.classes),
+        *_misspelt(items, labels.classes, kind),
+        *_joined(labels.classes),
+    ):
         yield Problem("classes alike", place, message, fatal=False, whole=True)
 
 
@@ -69,6 +74,14 @@ def _equal(classes: Sequence[str]) -> Iterator[str]:
         with contextlib.suppress(ValueError):
             if name.strip()[-1:].isdigit() and (other := first.setdefault(float(name), name)) != name:
                 yield f"classes {other!r} and {name!r} are one number: write it in the same way everywhere."
+
+
+def _negative(classes: Sequence[str]) -> Iterator[str]:
+    """Classes such as -1 beside numbers from 0 on, as some tables mark what has no label."""
+    numbers = [name for name in classes if re.fullmatch(r"-?\d+", name)]
+    if len(numbers) == len(classes) > 1:
+        for name in (name for name in numbers if name.startswith("-")):
+            yield f"class {name!r} is a class of its own: if it marks what has no label, remove its rows."
 
 
 def _alike(classes: Sequence[str]) -> Iterator[str]:

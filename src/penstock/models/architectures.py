@@ -90,5 +90,8 @@ def unknown(name: str, what: str, found: str, known: list[str]) -> RecipeError:
     few = len(known) < 20  # noqa: PLR2004 - as many as one can read in a line
     hint = f"Did you mean {' or '.join(near)}?" if near else f"Choose one of {', '.join(known)}" if few else ""
     return RecipeError(
-        f"model.name = {name!r}", expected=what, found=found or "nothing", remedy=hint or "Run timm.list_models()"
+        f"model.name = {name!r}",
+        expected=what,
+        found=found or "nothing",
+        remedy=hint or "List them with penstock models",
     )

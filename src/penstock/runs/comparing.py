@@ -194,7 +194,7 @@ def _summary(path: Path) -> RunSummary:
         raise RunError(
             str(path),
             expected="a run whose files can be read",
-            found="values that Penstock did not write",
+            found=summary.reason,
             remedy="Restore its files from a copy, or compare the other runs",
         )
     return summary

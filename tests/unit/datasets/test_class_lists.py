@@ -70,6 +70,11 @@ def test_json_of_another_form_is_passed_over(tmp_path, content):
     assert read_classes(tmp_path) == NAMES
 
 
+def test_ids_of_json_may_begin_with_1(tmp_path):
+    (tmp_path / "classes.json").write_text(json.dumps({"1": "sky", "2": "tree"}))
+    assert read_classes(tmp_path) == ("class0", "sky", "tree")
+
+
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, "\x00", '["sky", "tree"]' + " " * (1 << 20)])
 def test_what_cannot_be_read_is_passed_over(tmp_path, text):
     (tmp_path / "labels.json").write_text(text)
@@ -81,8 +86,8 @@ def test_what_cannot_be_read_is_passed_over(tmp_path, text):
     ("content", "message"),
     [
         (
-            {"1": "sky", "2": "tree"},
-            "expected class names for the ids from 0 on, without gaps, found ids 1, 2. Name every id, or write "
+            {"1": "sky", "3": "tree"},
+            "expected class names for the ids from 0 on, without gaps, found ids 1, 3. Name every id, or write "
             "classes.txt with a line for each.",
         ),
         (

@@ -85,3 +85,11 @@ def test_a_class_0_that_may_be_the_background_is_noted(tmp_path, names, ids, par
         "background in front of the other names."
     )
     assert (said in notes(tmp_path)) == bool(part)
+
+
+def test_a_negative_number_as_a_class_is_noted(tmp_path):
+    for number in range(6):
+        write(tmp_path / f"{number}.jpg", make_image(seed=number))
+    rows = "".join(f"{number}.jpg,{number % 3 - 1}\n" for number in range(6))
+    write(tmp_path / "labels.csv", f"file,label\n{rows}")
+    assert notes(tmp_path) == ["class '-1' is a class of its own: if it marks what has no label, remove its rows."]

@@ -160,8 +160,9 @@ def test_a_damaged_run_is_named(tmp_path):
     recipe = runs[1] / "recipe.toml"
     recipe.write_text(recipe.read_text().replace("steps = 2", "steps = inf"))
     message = (
-        f"{runs[1]}: expected a run whose files can be read, found values that Penstock did not write. Restore its files "
-        "from a copy, or compare the other runs."
+        f"{runs[1]}: expected a run whose files can be read, found recipe.toml: expected what Penstock wrote, found other "
+        "contents (OverflowError: cannot convert float infinity to integer). Restore its files from a copy, or compare the other "
+        "runs."
     )
     refused(compare, runs, message=message)
 

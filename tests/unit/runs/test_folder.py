@@ -210,3 +210,13 @@ class TestStrangers:
         assert (tmp_path / "a").read_text() == "ab\n"
         cut_back(tmp_path / "a", 0)
         assert (tmp_path / "a").read_text() == ""
+
+
+def test_a_dataset_in_the_place_of_a_run_is_called_so(tmp_path):
+    (tmp_path / "dataset.json").write_text("{}")
+    with pytest.raises(RunError) as caught:
+        RunFolder.open(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}: expected a run folder, with a recipe.toml, found a packed dataset. Name the run first, and the dataset "
+        "with --on or --data, for example runs/0001-..."
+    )

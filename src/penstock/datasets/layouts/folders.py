@@ -112,9 +112,11 @@ def _of_split(
 
 
 def _names(folder: Path, classes: Sequence[str]) -> tuple[str, ...]:
-    """The names that a list gives to folders that are called 0, 1, 2, ...; none where they are called otherwise."""
+    """The names that a list gives to folders that are called 0, 1, 2, ... or 1, 2, 3, ...; none for other folders."""
     names = class_lists.read_classes(folder)
-    return names if len(names) == len(classes) and all(map(_is_id, classes, range(len(classes)))) else ()
+    first = int(names[:1] == (class_lists.NAMELESS,) and len(names) == len(classes) + 1)
+    fit = len(names) == len(classes) + first and all(map(_is_id, classes, range(first, len(names))))
+    return names[first:] if fit else ()
 
 
 def _is_id(name: str, number: int) -> bool:

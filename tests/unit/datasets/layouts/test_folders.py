@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -575,3 +576,14 @@ def test_a_folder_of_ground_truth_is_no_class(tmp_path):
             )
     assert [each.partition(": ")[0] for each in words(tmp_path)] == ["training/gt_image_2"]
     assert words(tmp_path, LayoutOptions("folders")) == []
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_folders_that_are_called_by_numbers_have_the_names_of_a_list(tmp_path, first):
+    """Oxford's flowers, as they are passed on with cat_to_name.json."""
+    for number in range(first, first + 12):
+        miniatures.write(tmp_path / f"train/{number}/a.jpg", miniatures.make_image(seed=number))
+    names = {str(number): f"flower {number:02}" for number in range(first, first + 12)}
+    miniatures.write(tmp_path / "cat_to_name.json", json.dumps(names))
+    found = inspect(tmp_path)
+    assert {each.item.image.parent.name: found.labels.classes[each.item.label] for each in found.items} == names
