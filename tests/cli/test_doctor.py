@@ -90,7 +90,7 @@ def test_it_says_where_pretrained_weights_are(tmp_path, capsys, monkeypatch):
     assert said() == f"{start}pretrained, which the training downloads first"
     monkeypatch.setattr(pretrained, "is_offline", lambda: True)
     assert said() == (
-        f"{start}pretrained, which are not in the cache and cannot be downloaded: use --weights none, or --weights FILE"
+        f"{start}pretrained, which are not in the cache and cannot be downloaded: train with --weights none, or with --weights FILE"
     )
     assert said("--set", "model.weights=none") == f"{start}none"
     repository = timm.models.get_pretrained_cfg("resnet18").hf_hub_id

@@ -88,11 +88,11 @@ def _events(folder: RunFolder) -> str:
 
 
 def _event(line: dict[str, Any]) -> str:
-    more = ", ".join(_said(name, value) for name, value in line.items() if name not in ("time", "event"))
+    more = ", ".join(_in_words(name, value) for name, value in line.items() if name not in ("time", "event"))
     return f"{line['event']}{': ' if more else ''}{more}"
 
 
-def _said(name: str, value: Any) -> str:
+def _in_words(name: str, value: Any) -> str:
     """A value of an event; settings that changed are one by one, with the values before and after."""
     if name == "settings" and isinstance(value, dict):
         return ", ".join(f"{key} {was} to {now}" for key, (was, now) in value.items())

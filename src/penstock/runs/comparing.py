@@ -170,7 +170,7 @@ def compare(paths: Sequence[Path]) -> RunComparison:
 def _common(runs: Sequence[RunFacts]) -> dict[str, Values]:
     """The scores that two or more runs have on data that one was scored on apart from its training."""
     keys = dict.fromkeys(key for run in runs for key in run.scored)
-    found = {key: tuple(run.scored.get(key, run.own.get(key)) for run in runs) for key in keys}
+    found = {key: tuple(run.scored.get(key, run.training_scores.get(key)) for run in runs) for key in keys}
     several = {key: values for key, values in found.items() if len(values) - values.count(None) >= _MIN}
     return {f"{name} on {place}": values for (name, place), values in several.items()}
 
@@ -178,7 +178,7 @@ def _common(runs: Sequence[RunFacts]) -> dict[str, Values]:
 def _outdated(runs: Sequence[RunFacts]) -> Iterator[str]:
     """Why scores apart from those of the training are not those of the best checkpoint."""
     for run in runs:
-        best = {place.step for _, place in run.own}
+        best = {place.step for _, place in run.training_scores}
         places = dict.fromkeys([*(place for place, _ in run.images), *(place for _, place in run.scored)])
         for place in places if best else ():
             if place.step not in best:

@@ -40,7 +40,7 @@ class RunFacts:
         environment: device, ranks and versions, one by one.
         scores: of its best evaluation.
         scored: scores on other data than its own.
-        own: scores of its best evaluation, by what was evaluated.
+        training_scores: scores of its best evaluation, by what was evaluated.
         images: scores of each image, by what was evaluated and by metric.
     """
 
@@ -54,7 +54,7 @@ class RunFacts:
     environment: Mapping[str, Any]
     scores: Mapping[str, Any]
     scored: Mapping[tuple[str, Place], float]
-    own: Mapping[tuple[str, Place], float]
+    training_scores: Mapping[tuple[str, Place], float]
     images: Mapping[tuple[Place, str], Mapping[str, float]]
 
     @classmethod
@@ -70,7 +70,7 @@ class RunFacts:
             recipe.pop("init" if recipe.get("init") else "model.weights", None)
         return cls(
             folder.path.name, recipe, _earlier(folder), data, evaluated, _entries(folder), _code(folder, environment),
-            _circumstances(folder, environment), _scores(folder), _scored(folder), _own(folder, data),
+            _circumstances(folder, environment), _scores(folder), _scored(folder), _training_scores(folder, data),
             read_images(folder, str(data["content"])),
         )  # fmt: skip
 
@@ -117,7 +117,7 @@ def _scored(folder: RunFolder) -> dict[tuple[str, Place], float]:
     return found
 
 
-def _own(folder: RunFolder, data: Mapping[str, Any]) -> dict[tuple[str, Place], float]:
+def _training_scores(folder: RunFolder, data: Mapping[str, Any]) -> dict[tuple[str, Place], float]:
     """The scores of the best evaluation in training, as those of an evaluation on the data of the run."""
     with folder.reading("metrics.jsonl"):
         best = best_of(folder.lines("metrics.jsonl"))

@@ -11,7 +11,7 @@ from penstock.errors import RecipeError
 from penstock.models import build_classifier, build_segmenter
 from penstock.session import Learner
 from penstock.session.activation_checkpointing import recompute_blocks
-from penstock.session.kept import Kept
+from penstock.session.kept import KeptValues
 from penstock.settings import Train
 from penstock.settings.optimizer import AdamW
 
@@ -82,9 +82,9 @@ def test_less_is_kept_for_the_backward_pass():
 
 def test_hooks_see_a_module_once_for_every_micro_batch():
     task, name = TASKS["masks"], "encoder.model.layer1.0.conv1"
-    given, kept = batch(task, [0, 1, 2, 3]), Kept({name})
+    given, kept = batch(task, [0, 1, 2, 3]), KeptValues({name})
     names = [each for each, _ in task.model().named_modules() if each.endswith("conv1")]
-    kept = Kept({names[-1]})
+    kept = KeptValues({names[-1]})
     stepped(task, given, steps=1, kept=kept, checkpointing=True, accumulate=2)
 
     assert len(kept.values[names[-1]]) == 2

@@ -9,7 +9,7 @@ from support.line import CPU, SPEC, Line, Numbers, Told, by_hand, close, numbers
 from torch import nn
 
 from penstock.session import Hook, HookList, Learner, Steps
-from penstock.session.kept import Kept, check_wants
+from penstock.session.kept import KeptValues, check_wants
 from penstock.settings import Train
 
 
@@ -114,7 +114,7 @@ def test_it_is_refused_before_the_first_step(tmp_path):
 
 
 def test_outputs_of_any_structure_lose_their_gradients():
-    kept = Kept(["outputs"])
+    kept = KeptValues(["outputs"])
     number = torch.ones(2, requires_grad=True)
     kept.keep_outputs({"a": [number, (number * 2, "text")]})
 

@@ -12,7 +12,7 @@ from penstock.errors import OutOfMemoryError
 from penstock.feed import Batch
 from penstock.ranks import Ranks
 from penstock.session import Learner
-from penstock.session.kept import Kept
+from penstock.session.kept import KeptValues
 from penstock.settings import Train
 from penstock.values import Cursor
 
@@ -74,7 +74,7 @@ def test_a_batch_is_computed_in_the_fewest_micro_batches_that_fit(error):
 
 
 def test_what_hooks_want_is_that_of_the_pass_that_fits():
-    kept = Kept({"outputs", "norm"})
+    kept = KeptValues({"outputs", "norm"})
     learn(learner(4, [], halve_on_oom=True), 1, kept)
     assert [[len(each) for each in kept.values[name]] for name in ("outputs", "norm")] == [[4, 4], [4, 4]]
 

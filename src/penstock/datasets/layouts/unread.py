@@ -102,8 +102,6 @@ def _is_bare(path: Path) -> bool:
 
 def _left_out(folder: Path, found: Layout) -> Iterator[Problem]:
     """A note for each folder whose images are no part of the layout, and are named by no other problem."""
-    if found.task == "instances":  # whose masks may be files that no item names
-        return
     places = [place for item in found.items for place in (item.image, *found.kind.label_files(item))]
     used = {named(place, folder).partition("/")[0] for place in places}
     used |= {problem.file.partition("/")[0] for problem in found.problems}
