@@ -149,7 +149,7 @@ def _row(run: ps.RunSummary) -> tuple[str, ...]:
     step = f"{run.step:,}/{run.steps:,}" if run.steps else ""
     reason = _ERROR.sub("", run.reason)
     state = run.state if run.state in _NEEDS_NO_REASON or not reason else f"{run.state}: {reason}"
-    began = f"{run.began.astimezone():%Y-%m-%d %H:%M}" if run.began else ""
+    began = f"{run.began:%Y-%m-%d %H:%M}" if run.began else ""
     speed = f"{run.images_per_second:,.0f}" if run.images_per_second else ""
     time = duration(run.seconds) if run.seconds else ""
     cells = (

@@ -112,7 +112,7 @@ def role_of(name: str) -> tuple[str, str]:
 
 def files(folder: Path) -> list[Path]:
     """All files below a folder, sorted, those of systems, hidden ones, packed datasets and predictions left out; links
-    to folders are followed, and links to nothing are files that cannot be read.
+    to folders are followed. Links to nothing are images or masks that cannot be read, by their names, or no files.
 
     Raises:
         DatasetError: a folder below it may not be read.
@@ -126,7 +126,8 @@ def files(folder: Path) -> list[Path]:
         entered.add(real)
         folders[:] = [name for name in folders if not name.startswith(".") and name not in _SYSTEM]
         shown = (name for name in names if not name.startswith(".") and name != "Thumbs.db")
-        found += [path for name in shown if (path := Path(here, name)).is_file() or not path.exists()]
+        paths = (Path(here, name) for name in shown)
+        found += [path for path in paths if path.is_file() or (is_mask(path) and not path.exists())]
     return sorted(found)
 
 

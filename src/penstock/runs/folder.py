@@ -107,18 +107,11 @@ class RunFolder:
         """
         if not (path / "recipe.toml").is_file():
             missing = "a file" if path.is_file() else "no such folder"
-            found, remedy = (
-                "a folder without one" if path.is_dir() else missing,
-                "Name a folder that penstock train made",
-            )
+            found = "a folder without one" if path.is_dir() else missing
+            remedy = "Name a folder that penstock train made, for example runs/0001-..."
             if (path / "dataset.json").is_file():
                 found, remedy = "a packed dataset", "Name the run first, and the dataset with --on or --data"
-            raise RunError(
-                str(path),
-                expected="a run folder, with a recipe.toml",
-                found=found,
-                remedy=f"{remedy}, for example runs/0001-...",
-            )
+            raise RunError(str(path), expected="a run folder, with a recipe.toml", found=found, remedy=remedy)
         for link in _not_files(path):
             if not link.is_symlink():
                 raise RunError(

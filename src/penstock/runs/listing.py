@@ -205,7 +205,7 @@ def _state(folder: RunFolder) -> tuple[str, str, dt.datetime | None, dt.datetime
     """What its last event says, why, when it began, and when something was last written."""
     with folder.reading("events.jsonl"):
         events = folder.lines("events.jsonl")
-        began = dt.datetime.fromisoformat(events[0]["time"]) if events and "time" in events[0] else None
+        began = dt.datetime.fromisoformat(events[0]["time"]).astimezone() if events and "time" in events[0] else None
         last = events[-1] if events else {"event": "started"}
         if not isinstance(last["event"], str):
             raise folder.damaged("events.jsonl", "the name of an event", repr(last["event"]))

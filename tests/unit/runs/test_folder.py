@@ -218,5 +218,5 @@ def test_a_dataset_in_the_place_of_a_run_is_called_so(tmp_path):
         RunFolder.open(tmp_path)
     assert str(caught.value) == (
         f"{tmp_path}: expected a run folder, with a recipe.toml, found a packed dataset. Name the run first, and the dataset "
-        "with --on or --data, for example runs/0001-..."
+        "with --on or --data."
     )

@@ -127,7 +127,8 @@ def _parts(folder: Path, files: Sequence[Path], depth: int) -> dict[str, dict[Ke
 
 def _called(parts: Mapping[Key, _Part]) -> str:
     of_train = (part for (split, _), part in parts.items() if split == "train")
-    return _without_case(next(of_train, next(iter(parts.values()))).path)
+    path = next(of_train, next(iter(parts.values()))).path
+    return path.name if len({part.path.name for part in parts.values()}) == 1 else _without_case(path)
 
 
 def _without_case(folder: Path) -> str:

@@ -81,7 +81,7 @@ def _lists(folder: Path, found: Layout) -> Iterator[Problem]:
     names = names_of(folder, found.items)
     known = {problem.file for problem in found.problems}
     for path in paths:
-        if _is_read(path, found) or named(path, folder) in known or path.stat().st_size > _LARGEST:
+        if _is_read(path, found) or named(path, folder) in known:
             continue
         if undivided and path.suffix.lower() in _BINARY and _OF_SPLITS.fullmatch(path.stem):
             yield _binary(named(path, folder))
@@ -94,6 +94,8 @@ def _lists(folder: Path, found: Layout) -> Iterator[Problem]:
 
 def _is_bare(path: Path) -> bool:
     """Whether most lines of a list are one word each; others say more of an image than that it is in the list."""
+    if path.stat().st_size > _LARGEST:
+        return False
     with suppress(DatasetError):
         lines = [line.strip() for line in listing.text_of(path).splitlines()]
         return 2 * sum(re.search(r"[\s,;]", line) is None for line in lines) > len(lines)

@@ -11,6 +11,7 @@ from PIL import Image
 from support import miniatures
 from support.datasets import records
 from support.layouts import words
+from support.miniatures import gray, make_image, write
 
 from penstock.datasets import LayoutOptions, inspect, pack
 from penstock.datasets.listing import role_of
@@ -270,3 +271,28 @@ def test_one_folder_whose_name_holds_a_split_is_all_there_is(tmp_path):
     for how in (LayoutOptions(), LayoutOptions(images="jpgs", masks="uint8")):
         found = inspect(tmp_path, how=how)
         assert (found.fatal, list(found.splits)) == ([], ["train"])
+
+
+def test_folders_that_are_called_as_the_one_above_them_have_the_name_beside_it(tmp_path):
+    """PH2: IMD003/IMD003_Dermoscopic_Image/, IMD003/IMD003_lesion/, IMD003/IMD003_roi/."""
+    for number in range(4):
+        case = f"IMD00{number}"
+        write(tmp_path / f"{case}/{case}_Dermoscopic_Image/{case}.png", make_image(seed=number))
+        for end in ("lesion", "roi"):
+            write(
+                tmp_path / f"{case}/{case}_{end}/{case}.png", gray(np.arange(768, dtype=np.uint8).reshape(24, 32) % 2)
+            )
+    assert words(tmp_path) == [
+        "Dermoscopic_Image/: expected one folder of images and one of their masks, found that lesion/, roi/ fit. Choose both, for "
+        "example with --images Dermoscopic_Image --masks lesion."
+    ]
+    found = inspect(tmp_path, how=LayoutOptions(images="Dermoscopic_Image", masks="lesion"))
+    assert (found.fatal, len(found.items)) == ([], 4)
+
+
+def test_folders_that_are_called_as_the_data_set_keep_their_names(tmp_path):
+    root = tmp_path / "polyps"
+    for number in range(4):
+        write(root / f"polyps_photos/{number}.png", make_image(seed=number))
+        write(root / f"polyps_masks/{number}.png", gray(np.arange(768, dtype=np.uint8).reshape(24, 32) % 2))
+    assert inspect(root).layout.reasons[0].startswith("polyps_photos/ holds images and polyps_masks/ their masks")

@@ -112,3 +112,10 @@ def test_an_archive_is_named(tmp_path, layout):
         archive.writestr("cat/p9.jpg", b"")
     found = "more.zip: it is an archive, whose files are not read. Unpack it if they belong to the data."
     assert [note for note in notes(tmp_path) if note.startswith("more.zip")] == [found]
+
+
+@pytest.mark.parametrize("file", ["exclude.txt", "train.txt", "val.csv"])
+def test_a_list_that_is_a_link_to_nothing_is_none(tmp_path, file):
+    classes(tmp_path)
+    (tmp_path / file).symlink_to("gone")
+    assert [word for word in words(tmp_path) if "list" in word] == []
