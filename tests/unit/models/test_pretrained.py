@@ -24,7 +24,8 @@ class TestWeights:
             build_segmenter("unet:resnet18", 2, "pretrained")
         assert str(caught.value) == (
             "The pretrained weights of resnet18 are not in the local cache and cannot be downloaded: HF_HUB_OFFLINE is set. "
-            "Connect to the network once (without HF_HUB_OFFLINE), train from random weights with --weights none, or give a downloaded file with "
+            "Connect to the network once (without HF_HUB_OFFLINE), train from random weights with --weights none (--set "
+            "model.weights=none), or give a downloaded file with "
             "--weights FILE."
         )
 
