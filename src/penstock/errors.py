@@ -12,7 +12,7 @@ PenstockError
 │   ├── UnknownSourceError there is nothing of its name
 │   ├── EmptySourceError it holds no record yet
 │   └── ExpiredError     its own retention deleted records that are needed
-├── PlanError            a cursor, share or batch does not fit the plan
+├── PlanError            a cursor, slice or batch does not fit the plan
 ├── DatasetError         a folder of raw data cannot be packed as it is
 ├── RecipeError          a configuration does not make sense
 ├── WeightsError         pretrained or initial weights cannot be had or do not fit
@@ -128,7 +128,7 @@ class ExpiredError(SourceError):
 
 
 class PlanError(PenstockError):
-    """A cursor, share or batch does not fit the plan."""
+    """A cursor, slice or batch does not fit the plan."""
 
 
 class DatasetError(PenstockError):

@@ -41,7 +41,7 @@ class Ranks:
     local: int = 0
 
     @property
-    def share(self) -> BatchSlice:
+    def batch_slice(self) -> BatchSlice:
         """The part of every global batch that this rank takes."""
         return BatchSlice(self.rank, self.world_size)
 

@@ -110,7 +110,7 @@ class BatchSlice:
             message = f"rank {self.rank} is not one of {self.world_size} ranks"
             raise ValueError(message)
 
-    def slice(self, size: int) -> range:
+    def rows(self, size: int) -> range:
         """The indices within a global batch of `size` that belong to this rank; shares differ by at most one."""
         return range(size * self.rank // self.world_size, size * (self.rank + 1) // self.world_size)
 

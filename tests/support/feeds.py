@@ -30,10 +30,10 @@ def memory(n):
     return MemorySource({"a": [b"a%d" % i for i in range(half)], "b": [b"b%d" % i for i in range(n - half)]})
 
 
-def feed(n=23, batch=5, *, share=BatchSlice(), threads=2, prefetch=2, shuffle=Shuffle(3, 2), seed=1, source=None):  # noqa: B008
+def feed(n=23, batch=5, *, batch_slice=BatchSlice(), threads=2, prefetch=2, shuffle=Shuffle(3, 2), seed=1, source=None):  # noqa: B008
     source = source or memory(n)
     plan = Plan(source.snapshot(), seed, shuffle)
-    return Feed(plan, source, Text(), batch=batch, share=share, threads=threads, prefetch=prefetch)
+    return Feed(plan, source, Text(), batch=batch, batch_slice=batch_slice, threads=threads, prefetch=prefetch)
 
 
 def frozen(batch):

@@ -69,7 +69,7 @@ def gradients(task, ranks, mode):
     options, spec = Train(steps=1, fsdp=fsdp, activation_checkpointing=fsdp), SGD(lr=0.1)
     learner = Learner.of(model, options=options, optimizer=spec, ranks=ranks, device=CPU)
     learner.begin()
-    rows = ranks.share.slice(BATCH)
+    rows = ranks.batch_slice.rows(BATCH)
     own = dataclasses.replace(batch(task, list(rows)), first=0 if apart else rows.start)
     loss = learner.backward(task, own, 0, ranks.rank)
     found = {name: whole(each.grad) for name, each in learner.model.named_parameters() if each.grad is not None}

@@ -31,7 +31,7 @@ def plans(draw):
 
 
 @st.composite
-def shares(draw, most=8):
+def batch_slices(draw, most=8):
     of = draw(st.integers(1, most))
     return BatchSlice(draw(st.integers(0, of - 1)), of)
 

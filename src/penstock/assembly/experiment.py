@@ -115,14 +115,14 @@ class Experiment:
         limit = self.recipe.data.limit
         return snapshot.first(limit) if limit else snapshot
 
-    def training_feed(self, share: BatchSlice = BatchSlice(), *, pin_memory: bool = False) -> Feed:  # noqa: B008 - frozen
+    def training_feed(self, batch_slice: BatchSlice = BatchSlice(), *, pin_memory: bool = False) -> Feed:  # noqa: B008 - frozen
         """Augmented samples in the plan's order."""
         return Feed(
             self.plan,
             self._training,
             self.task.prepare(train=True),
             batch=self.recipe.train.batch,
-            share=share,
+            batch_slice=batch_slice,
             threads=self.recipe.train.num_threads or None,
             pin_memory=pin_memory,
             stall_timeout=self.recipe.train.stall_timeout,
@@ -131,7 +131,7 @@ class Experiment:
     def evaluation(
         self,
         split: str,
-        share: BatchSlice = BatchSlice(),  # noqa: B008 - frozen
+        batch_slice: BatchSlice = BatchSlice(),  # noqa: B008 - frozen
         *,
         pin_memory: bool = False,
         whole: bool = True,
@@ -150,8 +150,8 @@ class Experiment:
             Plan(snapshot if whole else self._limited(snapshot)),
             source,
             task.prepare(train=False),
-            batch=max(share.world_size, min(self.recipe.train.batch, 8 * share.world_size)),
-            share=share,
+            batch=max(batch_slice.world_size, min(self.recipe.train.batch, 8 * batch_slice.world_size)),
+            batch_slice=batch_slice,
             augment=False,
             threads=self.recipe.train.num_threads or None,
             pin_memory=pin_memory,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One rank's share of a global batch.
+    """One rank's slice of a global batch.
 
     Its memory is its own for as long as any of its tensors, or a view of one, lives; then the feed uses it again.
 

@@ -70,7 +70,7 @@ class Feed:
         source: where records are read.
         prepare: what makes a sample of a record.
         batch: the size of the *global* batch, in samples.
-        share: the part of it that this rank takes.
+        batch_slice: the part of it that this rank takes.
         augment: whether `prepare` is given random numbers, keyed by seed and position.
         threads: workers; by default one for every core that this process may use.
         prefetch: batches prepared ahead of the consumer; by default enough to keep every thread at work.
@@ -82,7 +82,7 @@ class Feed:
     source: Source
     prepare: Prepare
     batch: int
-    share: BatchSlice = BatchSlice()  # noqa: RUF009 - frozen
+    batch_slice: BatchSlice = BatchSlice()  # noqa: RUF009 - frozen
     augment: bool = True
     threads: int | None = None
     prefetch: int | None = None
@@ -91,14 +91,15 @@ class Feed:
     meter: Meter = field(default_factory=Meter, compare=False)
 
     def __repr__(self) -> str:
-        share = f", slice {self.share.rank} of {self.share.world_size}" if self.share.world_size > 1 else ""
-        return f"<Feed: batches of {self.batch}{share}>"
+        part = self.batch_slice
+        ranks = f", slice {part.rank} of {part.world_size}" if part.world_size > 1 else ""
+        return f"<Feed: batches of {self.batch}{ranks}>"
 
     def __post_init__(self) -> None:
-        if self.batch < self.share.world_size:
+        if self.batch < self.batch_slice.world_size:
             raise PlanError(
                 "the global batch",
-                expected=f"at least one sample for each of {self.share.world_size} ranks",
+                expected=f"at least one sample for each of {self.batch_slice.world_size} ranks",
                 found=f"a batch of {self.batch}",
                 remedy="Make the batch larger or use fewer ranks",
             )
@@ -152,7 +153,7 @@ class Feed:
         return FedSample(arrays, float(slot.weight[0]), origin, position)
 
     def _run(self, numbers: Iterator[int], give_up: Callable[[], bool], limit: int | None) -> Iterator[Batch]:
-        size, threads = len(self.share.slice(self.batch)), self._threads
+        size, threads = len(self.batch_slice.rows(self.batch)), self._threads
         ahead = self.prefetch or max(2, -(-2 * threads * len(self._pieces[0]) // size))
         slots = Slots(self.prepare.fields, size, pin_memory=self.pin_memory)
         pending: deque[tuple[int, Slot, list[Future[list[str]]]]] = deque()
@@ -190,8 +191,8 @@ class Feed:
 
     @cached_property
     def _pieces(self) -> list[range]:
-        """The rows of this rank's share, in pieces that are one unit of work each."""
-        size = len(self.share.slice(self.batch))
+        """The rows of this rank's slice, in pieces that are one unit of work each."""
+        size = len(self.batch_slice.rows(self.batch))
         chunk = _GATHERED if self._decoded else max(1, min(_CHUNK, -(-size // self._threads)))
         return [range(a, b) for a, b in pairwise([*range(0, size, chunk), size])]
 
@@ -203,8 +204,8 @@ class Feed:
         return number, slot, futures
 
     def _base(self, number: int) -> int:
-        """The position of the first row of this rank's share of a batch."""
-        return number * self.batch + self.share.slice(self.batch).start
+        """The position of the first row of this rank's slice of a batch."""
+        return number * self.batch + self.batch_slice.rows(self.batch).start
 
     def _chunk(self, base: int, rows: range, slot: Slot, limit: int | None) -> list[str]:
         """Prepare some rows of a slot; the origins of their records."""

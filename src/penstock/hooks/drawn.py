@@ -20,7 +20,7 @@ _DRAWN: Final = 16  # samples
 
 
 def batch_sheet(task: Task, batch: Batch, suspects: Collection[str] = ()) -> NDArray[np.uint8]:
-    """Up to 16 samples of a rank's share, with their labels and origins: uint8 RGB (height, width, 3).
+    """Up to 16 samples of a rank's slice, with their labels and origins: uint8 RGB (height, width, 3).
 
     Args:
         task: draws them.

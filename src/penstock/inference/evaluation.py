@@ -112,7 +112,7 @@ def evaluate_run(
             remedy=f"Choose a split with --split: {', '.join(trained.parts.dataset.description.splits)}",
             message=f"{path} was trained without a validation split, so evaluate has no default.",
         )
-    task, feed = trained.parts.evaluation(split, ranks.share)
+    task, feed = trained.parts.evaluation(split, ranks.batch_slice)
     if segments:
         task = required(task.with_segments(), task, "Scoring boundaries and segments", "--segments")
     looking = per_image.ImageScorer(task)

@@ -175,9 +175,9 @@ class Plan:
     def _blocks(self) -> int:
         return -(-len(self) // (self.shuffle.block if self.shuffle else 1))
 
-    def batch(self, k: int, size: int, share: BatchSlice = BatchSlice()) -> list[Address]:  # noqa: B008 - BatchSlice is frozen
-        """The addresses of one rank's share of global batch `k`: positions `[k * size, (k + 1) * size)`."""
-        return [self.at(k * size + i) for i in share.slice(size)]
+    def batch(self, k: int, size: int, batch_slice: BatchSlice = BatchSlice()) -> list[Address]:  # noqa: B008 - frozen
+        """The addresses of one rank's slice of global batch `k`: positions `[k * size, (k + 1) * size)`."""
+        return [self.at(k * size + i) for i in batch_slice.rows(size)]
 
     def start(self, cursor: Cursor) -> int:
         """The position of a cursor, once it is known to belong to this plan.

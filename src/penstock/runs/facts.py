@@ -66,12 +66,13 @@ class RunFacts:
         """
         recipe, environment = read_recipe(folder), folder.read_json("environment.json")
         data, evaluated = _data(folder, recipe)
+        best = _best(folder)
         if folder.initial:
             recipe.pop("init" if recipe.get("init") else "model.weights", None)
         return cls(
             folder.path.name, recipe, _earlier(folder), data, evaluated, _entries(folder), _code(folder, environment),
-            _circumstances(folder, environment), _scores(folder), _scored(folder), _training_scores(folder, data),
-            read_images(folder, str(data["content"])),
+            _circumstances(folder, environment), best.get("evaluation", {}), _scored(folder),
+            _training_scores(folder, data, best), read_images(folder, str(data["content"])),
         )  # fmt: skip
 
     @property
@@ -97,10 +98,10 @@ class RunFacts:
         return [(name, value) for name, value in self.code.items() if f'"{name}:' in named]
 
 
-def _scores(folder: RunFolder) -> dict[str, Any]:
+def _best(folder: RunFolder) -> Mapping[str, Any]:
+    """The line of its best evaluation; empty for none."""
     with folder.reading("metrics.jsonl"):
-        best = best_of(folder.lines("metrics.jsonl"))
-        return {name: best["evaluation"][name] for name in best.get("evaluation", {})}
+        return best_of(folder.lines("metrics.jsonl"))
 
 
 def _scored(folder: RunFolder) -> dict[tuple[str, Place], float]:
@@ -117,12 +118,13 @@ def _scored(folder: RunFolder) -> dict[tuple[str, Place], float]:
     return found
 
 
-def _training_scores(folder: RunFolder, data: Mapping[str, Any]) -> dict[tuple[str, Place], float]:
+def _training_scores(
+    folder: RunFolder, data: Mapping[str, Any], best: Mapping[str, Any]
+) -> dict[tuple[str, Place], float]:
     """The scores of the best evaluation in training, as those of an evaluation on the data of the run."""
+    if not best:
+        return {}
     with folder.reading("metrics.jsonl"):
-        best = best_of(folder.lines("metrics.jsonl"))
-        if not best:
-            return {}
         about = {"split": data["evaluated on"], "step": best["step"], "data": data["path"]}
         place = place_of(about, str(data["content"]))
         return {(name, place): value for name, value in _numbers(best["evaluation"]).items()}

@@ -65,7 +65,7 @@ def diagnose(gradients: Gradients, task: Task, batch: Batch, restore: Callable[[
     Args:
         gradients: those of the batch are in the parameters, and the model is as before the step.
         task: as it is for the step.
-        batch: this rank's share.
+        batch: this rank's slice.
         restore: gives the running statistics the values from before the step.
     """
     real = gradients.real(task, batch)

@@ -43,7 +43,7 @@ def evaluate(
     Args:
         task: the task that gives inputs, losses and the metric.
         model: predicts; left in evaluation mode.
-        feed: walks the split; its share is this rank's.
+        feed: walks the split; its slice is this rank's.
         device: where the model is.
         ranks: whose counts are added up.
         precision: as in training.

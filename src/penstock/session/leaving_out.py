@@ -22,7 +22,7 @@ def leave_out(session: Session, error: NonFiniteError, task: Task, batch: Batch,
         session: whose step it is; its last checkpoint is written by the time that hooks are told.
         error: what was found.
         task: as it was after `step` finished steps.
-        batch: this rank's share.
+        batch: this rank's slice.
         step: finished steps.
 
     Raises:

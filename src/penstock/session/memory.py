@@ -42,7 +42,7 @@ class MemoryLimitedGradients:
 
         Args:
             task: as it is after `step` finished steps.
-            batch: this rank's share.
+            batch: this rank's slice.
             step: finished steps.
             begin: called before every pass: clears gradients, and seeds the randomness inside the model.
             kept: keeps what hooks want of the step.

@@ -1,4 +1,4 @@
-"""The gradients of one step: forward and backward over the micro-batches of a rank's share of the global batch."""
+"""The gradients of one step: forward and backward over the micro-batches of a rank's slice of the global batch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ALONE = "Expected more than 1 value per channel"
 
 
 class RealSamples(NamedTuple):
-    """The samples of a share that weigh something, on the device.
+    """The samples of a slice that weigh something, on the device.
 
     Attributes:
         tensors: of these samples, by name.
@@ -50,7 +50,7 @@ class Gradients:
         model: on the device.
         network: the model with what ranks and torch.compile put around it.
         layout: how its inputs lie in memory.
-        accumulate: micro-batches that a share is cut into.
+        accumulate: micro-batches that a slice is cut into.
         keys: what dropout draws of the samples; None where the model has none.
         parameters: of the model, whose modules need not be walked at every step.
     """
@@ -85,7 +85,7 @@ class Gradients:
         return parts.sum()
 
     def real(self, task: Task, batch: Batch) -> RealSamples:
-        """A rank's share of a batch on the device, without samples of weight 0."""
+        """A rank's slice of a batch on the device, without samples of weight 0."""
         tensors: Tensors = {name: tensor.to(self.device) for name, tensor in batch.tensors.items()}
         if bool(batch.weight.all()):
             return RealSamples(tensors, len(batch), self._places(batch), None)
@@ -109,7 +109,7 @@ class Gradients:
         return {name: tensor[start:stop] for name, tensor in real.tensors.items()}
 
     def cuts(self, rows: int, size: int) -> list[tuple[int, int]]:
-        """Start and end of each micro-batch, for a share of `size` samples of which `rows` are real: equally many
+        """Start and end of each micro-batch, for a slice of `size` samples of which `rows` are real: equally many
         on every rank, so that ranks wait for each other as often. Samples that are mixed in pairs stay together.
         """
         pieces = min(self.accumulate, size)

@@ -255,7 +255,7 @@ def _session(run: _Run, model: nn.Module, store: CheckpointStore, console: Conso
     return Session(
         run.parts.task,
         learner,
-        run.parts.training_feed(ranks.share, pin_memory=run.pin_memory),
+        run.parts.training_feed(ranks.batch_slice, pin_memory=run.pin_memory),
         saver=Saver(store, ranks, run.device, recipe.train.async_save),
         attached=HookList((*hooks_of(run.folder, recipe, ranks, console), *hooks)),
         evaluate=evaluation_of(

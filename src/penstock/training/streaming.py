@@ -89,7 +89,7 @@ class Follower:
         """
         if position < len(self.parts.plan):
             self.parts.hold(position)
-        return self.parts.training_feed(self._ranks.share, pin_memory=self._pin_memory)
+        return self.parts.training_feed(self._ranks.batch_slice, pin_memory=self._pin_memory)
 
     def next(self, stop: Callable[[], bool]) -> Feed | None:
         """The feed with the next snapshot added, as soon as there is enough for one; None to end the training.

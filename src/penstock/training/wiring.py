@@ -47,7 +47,7 @@ def evaluation_of(
     split = parts.recipe.data.validation
     if not split:
         return None
-    task, feed = parts.evaluation(split, ranks.share, pin_memory=pin_memory, whole=False)
+    task, feed = parts.evaluation(split, ranks.batch_slice, pin_memory=pin_memory, whole=False)
     task.metric()  # which may need an extra
     train = parts.recipe.train
 

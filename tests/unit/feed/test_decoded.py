@@ -116,13 +116,13 @@ def test_the_samples_are_those_that_are_made_one_by_one(augment, regularize, pix
 def test_in_any_order_on_any_rank_and_after_any_restore(shuffle, ranks):
     made = prepare()
     for rank in range(ranks):
-        share = BatchSlice(rank, ranks)
-        whole = take(feed(OneByOne(made), shuffle=shuffle, share=share).batches(), 7)
+        part = BatchSlice(rank, ranks)
+        whole = take(feed(OneByOne(made), shuffle=shuffle, batch_slice=part).batches(), 7)
         for k in range(7):
-            again = feed(made, shuffle=shuffle, share=share).batches(Cursor(k * BATCH, whole[0][2].plan))
+            again = feed(made, shuffle=shuffle, batch_slice=part).batches(Cursor(k * BATCH, whole[0][2].plan))
             assert take(again, 7 - k) == whole[k:]
-        one_by_one = take(feed(OneByOne(made), shuffle=None, share=share).walk(), 9)
-        assert take(feed(made, shuffle=None, share=share).walk(), 9) == one_by_one
+        one_by_one = take(feed(OneByOne(made), shuffle=None, batch_slice=part).walk(), 9)
+        assert take(feed(made, shuffle=None, batch_slice=part).walk(), 9) == one_by_one
 
 
 def test_records_are_read_once():

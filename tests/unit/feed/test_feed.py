@@ -28,11 +28,11 @@ def test_restore_at_every_position_gives_the_same_bytes(ranks, n, batch):
     """For every rank: a feed restored at every batch of two epochs continues with the bytes of one that ran through."""
     total = 2 * n // batch + 3
     for rank in range(ranks):
-        share = BatchSlice(rank, ranks)
-        whole = take(feed(n, batch, share=share).batches(), total)
+        part = BatchSlice(rank, ranks)
+        whole = take(feed(n, batch, batch_slice=part).batches(), total)
         for k in range(total):
             cursor = whole[k - 1][2] if k else Cursor()
-            assert take(feed(n, batch, share=share).batches(cursor), min(3, total - k)) == whole[k : k + 3]
+            assert take(feed(n, batch, batch_slice=part).batches(cursor), min(3, total - k)) == whole[k : k + 3]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
@@ -46,29 +46,31 @@ def test_threads_and_look_ahead_change_nothing(threads, prefetch):
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
 def test_ranks_together_see_the_same_global_batches(ranks):
     alone = take(feed(batch=9).batches(), 12)
-    shares = [take(feed(batch=9, share=BatchSlice(rank, ranks)).batches(), 12) for rank in range(ranks)]
+    slices = [take(feed(batch=9, batch_slice=BatchSlice(rank, ranks)).batches(), 12) for rank in range(ranks)]
 
     for k, (tensors, weight, cursor, origins) in enumerate(alone):
-        assert tuple(itertools.chain(*(share[k][3] for share in shares))) == origins
-        assert b"".join(share[k][1] for share in shares) == weight
-        assert {share[k][2] for share in shares} == {cursor}
+        assert tuple(itertools.chain(*(part[k][3] for part in slices))) == origins
+        assert b"".join(part[k][1] for part in slices) == weight
+        assert {part[k][2] for part in slices} == {cursor}
         for name in tensors:
-            assert b"".join(share[k][0][name] for share in shares) == tensors[name]
+            assert b"".join(part[k][0][name] for part in slices) == tensors[name]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5])
 def test_a_batch_knows_the_position_of_its_first_sample(ranks):
-    """With their lengths, the shares of a batch are its positions, in order."""
+    """With their lengths, the slices of a batch are its positions, in order."""
     for start in (0, 9, 27):
-        shares = [next(feed(batch=9, share=BatchSlice(rank, ranks)).batches(Cursor(start))) for rank in range(ranks)]
-        positions = [share.first + row for share in shares for row in range(len(share))]
+        slices = [
+            next(feed(batch=9, batch_slice=BatchSlice(rank, ranks)).batches(Cursor(start))) for rank in range(ranks)
+        ]
+        positions = [part.first + row for part in slices for row in range(len(part))]
         assert positions == list(range(start, start + 9))
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize(("n", "batch"), [(23, 8), (8, 8), (1, 9), (24, 8)])
 def test_a_walk_gives_every_record_once_and_pads_the_rest(ranks, n, batch):
-    walks = [take(feed(n, batch, share=BatchSlice(r, ranks), shuffle=None).walk(), 100) for r in range(ranks)]
+    walks = [take(feed(n, batch, batch_slice=BatchSlice(r, ranks), shuffle=None).walk(), 100) for r in range(ranks)]
     origins = Counter(origin for walk in walks for batch_ in walk for origin in batch_[3])
     weights = np.concatenate([np.frombuffer(b[1], np.float32) for walk in walks for b in walk])
     steps = -(-n // batch)
@@ -124,7 +126,9 @@ def test_images_with_all_augmentation_restore_byte_for_byte(packed, view, ranks)
     prepare = PrepareSegmentation(6, 255, (124, 116, 104), augment)
 
     def make(rank, threads, prefetch):
-        return Feed(plan, source, prepare, batch=8, share=BatchSlice(rank, ranks), threads=threads, prefetch=prefetch)
+        return Feed(
+            plan, source, prepare, batch=8, batch_slice=BatchSlice(rank, ranks), threads=threads, prefetch=prefetch
+        )
 
     for rank in range(ranks):
         whole = take(make(rank, 1, 1).batches(), 6)

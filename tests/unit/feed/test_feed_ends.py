@@ -48,7 +48,7 @@ class TestErrors:
 
     def test_more_ranks_than_samples_are_refused(self):
         with pytest.raises(PlanError) as caught:
-            feed(batch=2, share=BatchSlice(0, 3))
+            feed(batch=2, batch_slice=BatchSlice(0, 3))
         assert str(caught.value) == (
             "the global batch: expected at least one sample for each of 3 ranks, found a batch of 2. Make the batch "
             "larger or use fewer ranks."

@@ -13,14 +13,14 @@ from penstock.values import BatchSlice, Cursor
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_a_sample_is_recognised_by_a_feed_of_any_number_of_ranks(ranks):
     for start in (0, 9, 27):
-        batch = next(feed(batch=9, share=BatchSlice(0, ranks)).batches(Cursor(start)))
+        batch = next(feed(batch=9, batch_slice=BatchSlice(0, ranks)).batches(Cursor(start)))
         found = fingerprint(batch)
         assert (found["position"], found["origin"]) == (start, batch.origins[0])
         assert found["tensors"] == {
             name: hashlib.sha256(tensor[0].numpy().tobytes()).hexdigest()[:16] for name, tensor in batch.tensors.items()
         }
         assert changed(feed(batch=4), found) == []
-        other = next(feed(batch=9, share=BatchSlice(0, ranks)).batches(Cursor(start + 9)))
+        other = next(feed(batch=9, batch_slice=BatchSlice(0, ranks)).batches(Cursor(start + 9)))
         assert changed(feed(batch=9), {**fingerprint(other), "position": start}) == sorted(found["tensors"])
 
 

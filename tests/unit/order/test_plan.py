@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.strategies import plans, shares, shuffles, snapshots
+from support.strategies import batch_slices, plans, shuffles, snapshots
 from support.training import recipe
 
 from penstock.assembly import open_experiment
@@ -55,15 +55,15 @@ def test_many_positions_at_once_have_the_records_of_each(plan, repeated, first, 
 
 
 @given(plans(), st.integers(1, 30), st.integers(1, 8), st.integers(0, 5))
-def test_shares_put_together_are_the_global_batch_at_any_number_of_ranks(plan, size, of, k):
+def test_slices_put_together_are_the_global_batch_at_any_number_of_ranks(plan, size, of, k):
     together = [address for rank in range(of) for address in plan.batch(k, size, BatchSlice(rank, of))]
 
     assert together == [plan.at(k * size + i) for i in range(size)]
 
 
-@given(shares(), st.integers(1, 40))
-def test_shares_differ_by_at_most_one(share, size):
-    assert size // share.world_size <= len(share.slice(size)) <= -(-size // share.world_size)
+@given(batch_slices(), st.integers(1, 40))
+def test_slices_differ_by_at_most_one(part, size):
+    assert size // part.world_size <= len(part.rows(size)) <= -(-size // part.world_size)
 
 
 def test_order_is_pinned():

@@ -32,11 +32,11 @@ class TestTurns:
     N = 9
     LEFT = np.repeat(np.array([255] * 4 + [0] * 4, np.uint8), 3).reshape(1, 8, 3).repeat(8, axis=0)
 
-    def mirrored(self, epochs, *, share=BatchSlice(), batch=3, start=0):  # noqa: B008
+    def mirrored(self, epochs, *, batch_slice=BatchSlice(), batch=3, start=0):  # noqa: B008
         """Whether an image was mirrored, by epoch and image."""
         source = MemorySource({"a": [encoded(self.LEFT, i) for i in range(self.N)]})
         prepare = PrepareClassification(self.N, GRAY, Augment((8, 8), PadCrop(), alternating_flip=True), train=True)
-        feed = Feed(Plan(source.snapshot(), 5, Shuffle()), source, prepare, batch=batch, share=share)
+        feed = Feed(Plan(source.snapshot(), 5, Shuffle()), source, prepare, batch=batch, batch_slice=batch_slice)
         found = {}
         for number, given in enumerate(
             itertools.islice(feed.batches(Cursor(start)), (self.N * epochs - start) // batch)
@@ -59,7 +59,7 @@ class TestTurns:
     def test_turns_are_the_same_on_any_rank_and_after_any_restore(self):
         whole = self.mirrored(3)
         for rank in range(3):
-            part = self.mirrored(3, share=BatchSlice(rank, 3))
+            part = self.mirrored(3, batch_slice=BatchSlice(rank, 3))
             assert part.items() <= whole.items()
             assert len(part) == self.N
         for start in range(0, 3 * self.N, 3):

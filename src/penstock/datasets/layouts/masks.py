@@ -243,6 +243,11 @@ def paired(
         problems += wrong
         ignored += left
     layout = Layout("segmentation", name, reasons, (), labels, (*problems, *notes), tuple(ignored))
+    return with_masks(folder, layout, rows)
+
+
+def with_masks(folder: Path, layout: Layout, rows: Sequence[Row]) -> Layout:
+    """The layout with images and masks: of classes, raters or objects where most images have several, else one."""
     if several.are_usual(rows) and several.are_binary(rows):
         return several.read(layout, rows)
     again = _in_several_folders(folder, rows) or [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import masks, several
+from penstock.datasets.layouts import masks
 from penstock.datasets.layouts.evidence import are_masks, look_at
 from penstock.datasets.layouts.matching import shorter_among
 from penstock.datasets.layouts.several import Row
@@ -52,13 +52,7 @@ def recognise(folder: Path) -> Layout | None:
     )
     grouped = _grouped([row.item for row in rows], folder)
     rows = [row._replace(item=item) for row, item in zip(rows, grouped, strict=True)]
-    if several.are_usual(rows) and several.are_binary(rows):
-        return several.read(layout, rows)
-    items = tuple(replace(row.item, label=row.masks[0]) if row.masks else row.item for row in rows)
-    again = [
-        each for row in rows for other in row.masks[1:] for each in masks.twice(folder, other, row.masks[0], "mask")
-    ]
-    return replace(layout, items=items, problems=(*layout.problems, *again))
+    return masks.with_masks(folder, layout, rows)
 
 
 def _ending(image: Path, mask: Path) -> str:

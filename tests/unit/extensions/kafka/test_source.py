@@ -217,12 +217,12 @@ class TestHoles:
         batch = max(batch, ranks)
         whole = [plan.at(p) for p in range(200)]
         for rank in range(ranks):
-            feed = Feed(plan, source, Bytes(), batch=batch, share=BatchSlice(rank, ranks), threads=1)
+            feed = Feed(plan, source, Bytes(), batch=batch, batch_slice=BatchSlice(rank, ranks), threads=1)
             for number in range(0, 200 // batch, 7):
                 batches = feed.batches(Cursor(number * batch, plan.digest))
                 got = next(batches)
                 batches.close()
-                rows = feed.share.slice(batch)
+                rows = feed.batch_slice.rows(batch)
                 assert got.origins == tuple(whole[number * batch + row].origin for row in rows)
                 expected = [
                     0 if a.offset in holes else 1000 * int(a.partition[-1]) + a.offset
