@@ -59,7 +59,7 @@ def test_a_run_is_a_list_of_one_and_may_stand_for_its_folder(runs, capsys):
         "run",
         "0001-a",
     ]
-    assert len(call("runs", "--match", "segmentation", capsys=capsys)[1].splitlines()) == 4
+    assert len(call("runs", "--where", "segmentation", capsys=capsys)[1].splitlines()) == 4
     listed = ps.list_runs(runs)
     assert ps.compare(*listed[:2]) == ps.compare(runs / "0001-a", runs / "0002-longer")
 
@@ -67,7 +67,7 @@ def test_a_run_is_a_list_of_one_and_may_stand_for_its_folder(runs, capsys):
 def test_runs_have_tags(runs, capsys):
     said = f"{runs / '0003-new'}: no note; tags: augment, paper\n"
     assert call("note", runs / "0003-new", "--tag", "paper", "--tag", "augment", capsys=capsys) == (0, said, "")
-    assert call("runs", "--match", "paper", capsys=capsys)[1] == (
+    assert call("runs", "--where", "paper", capsys=capsys)[1] == (
         "run       state    began             step  task          model          data      time        tags\n"
         f"0003-new  stopped  {BEGAN}  0/2   segmentation  unet:resnet18  /d/other  1 min 21 s  augment, paper\n"
     )
@@ -133,13 +133,13 @@ def test_no_question_is_asked_where_the_answer_is_given(runs, capsys):
     own = ["step-00000001-backup", "step-notes"]  # which somebody has put there
     for name in own:
         (runs / "0003-new/checkpoints" / name).mkdir()
-    assert call("prune", "--yes", "--match", "new", capsys=capsys)[0] == 0
+    assert call("prune", "--yes", "--where", "new", capsys=capsys)[0] == 0
     assert len(there(runs / "0001-a")) == 4
     assert there(runs / "0003-new") == ["best", "last", own[0], "step-00000002", own[1]]
     spare = sum(path.stat().st_size for path in (runs / "0001-a/checkpoints/step-00000001").iterdir())
     assert ps.Run(runs / "0001-a").prune() == spare > 501_000
     assert ps.Run(runs / "0001-a").prune() == 0
-    assert call("prune", "--match", "new", capsys=capsys)[1] == (
+    assert call("prune", "--where", "new", capsys=capsys)[1] == (
         "nothing to remove: no run in runs that fits has a checkpoint to spare\n"
     )
 
@@ -152,7 +152,7 @@ def test_a_run_that_is_being_trained_keeps_its_checkpoints(runs, capsys):
     assert "another process is training this run" in err
     checkpoints(runs / "0002-longer", 1, 2, 3, best=1)
     with RunFolder(runs / "0002-longer").locked():
-        call("prune", "--yes", "--match", "longer", capsys=capsys)
+        call("prune", "--yes", "--where", "longer", capsys=capsys)
         assert "0002-longer  running" in call("runs", capsys=capsys)[1]
     assert len(there(runs / "0002-longer")) == 5
 
@@ -174,7 +174,7 @@ def test_a_run_that_lies_elsewhere_keeps_its_checkpoints(runs, tmp_path, capsys)
 
 def test_a_run_that_was_broken_off_keeps_its_best_and_its_last(runs, capsys):
     checkpoints(runs / "0002-longer", 1, 2, 3, 4, best=2)
-    out = call("prune", "--yes", "--match", "longer", capsys=capsys)[1]
+    out = call("prune", "--yes", "--where", "longer", capsys=capsys)[1]
     assert out.splitlines()[0] == "0002-longer: 2 checkpoints, 1.0 MB; step-00000002 and step-00000004 stay"
     assert there(runs / "0002-longer") == ["best", "last", "step-00000002", "step-00000004"]
     assert (runs / "0002-longer/checkpoints/last").resolve().name == "step-00000004"
@@ -222,8 +222,13 @@ def names(out):
 def test_they_are_sorted_and_chosen(runs, capsys):
     assert names(call("runs", runs, "--sort", "best", capsys=capsys)[1]) == ["0003-new", "0002-longer", "0001-a"]
     for match, expected in {"longer": 1, "00??-*": 3, "killed": 1, "other": 1, "unet": 3}.items():
-        assert len(names(call("runs", "--match", match, capsys=capsys)[1])) == expected
-    assert call("runs", "--match", "zzz", capsys=capsys)[1] == "no run in runs fits zzz: it has 3 runs\n"
+        assert len(names(call("runs", "--where", match, capsys=capsys)[1])) == expected
+    assert call("runs", "--where", "zzz", capsys=capsys)[1] == "no run in runs fits zzz: it has 3 runs\n"
+    chosen = call("runs", "--where", "000", "--where", "mean_iou>0", "--where", "train.steps<9", capsys=capsys)[1]
+    assert names(chosen) == ["0001-a"]
+    said = "no run in runs fits 0002 and best>0.5 and seed=0: it has 3 runs\n"
+    assert call("runs", "--where", "0002", "--where", "best>0.5", "--where", "seed=0", capsys=capsys)[1] == said
+    assert [run.name for run in ps.list_runs(runs, where="state=stopped")] == ["0003-new"]
     (runs / "empty").mkdir()
     assert call("runs", runs / "empty", capsys=capsys)[1] == f"no run in {runs}/empty\n"
 

@@ -186,10 +186,10 @@ OPTIONS: dict[str, dict[str, Effect | Elsewhere]] = {
         "trust": TRUST._replace(base="run --step 1"),
     },
     "report": {"output": Effect("-o page.html", FILE + "page.html", "run $run")},
-    "runs": {"match": _LISTED, "sort": _LISTED, "json": _LISTED},
+    "runs": {"where": _LISTED, "sort": _LISTED, "json": _LISTED},
     "compare": {"json": _LISTED},
     "note": {"tag": _LISTED, "untag": _LISTED},
-    "prune": {"match": _LISTED, "yes": _LISTED},
+    "prune": {"where": _LISTED, "yes": _LISTED},
     "models": {
         "count": Effect("--count 3", "add --count", "resnet18"),
         "json": Effect("--json", '"parameters": ', "resnet18 -n 1"),

@@ -12,6 +12,7 @@ from penstock.api.arguments import as_list, check_numbers, suggested
 from penstock.errors import RecipeError, RunError
 from penstock.runs import RunFolder
 from penstock.runs.comparing import compare as compare_runs
+from penstock.runs.conditions import choose as choose_runs
 from penstock.runs.listing import find_runs, summarize
 from penstock.runs.notes import change_tags, write_note
 from penstock.runs.pruning import prunable, prune
@@ -227,16 +228,20 @@ def load(
     return LoadedModel(inference.load_model(trusted(run, trust=trust), checkpoint, device))
 
 
-def list_runs(root: str | Path = "runs") -> list[RunSummary]:
-    """Summaries of all runs in a folder, by number: state, steps, best score, model, data, time and note.
+def list_runs(root: str | Path = "runs", *, where: str | Sequence[str] = ()) -> list[RunSummary]:
+    """Summaries of the runs in a folder, by number: state, steps, best score, model, data, time and note.
 
     Args:
         root: the parent folder of the run folders.
+        where: conditions that all have to hold, each a name, one of = != < <= > >=, and a number or a text in which *
+            stands for any letters: "model=unet*", "mean_iou>0.8", "optimizer.lr<=0.01". The name is a field of
+            `RunSummary`, the metric that decides which checkpoint is the best one, or a setting. Or a text that name,
+            task, model, data, state, note or a tag contains.
 
     Raises:
-        RunError: there is no such folder.
+        RunError: there is no such folder, or no run has what a condition names.
     """
-    return find_runs(Path(root))
+    return choose_runs(find_runs(Path(root)), as_list(where))
 
 
 def compare(*runs: str | Path | Run | RunSummary | Sequence[str | Path | Run | RunSummary]) -> RunComparison:

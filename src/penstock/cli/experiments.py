@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-import fnmatch
 import re
 import sys
 import textwrap
@@ -32,15 +31,19 @@ _ORDERS: Final[dict[str, Callable[[ps.RunSummary], Any]]] = {
     "time": lambda run: run.seconds,
     "written": lambda run: run.written or dt.datetime.min.replace(tzinfo=dt.UTC),
 }
-Match = Annotated[
-    str,
-    Parameter(help="Only runs whose name, model, data, state, note or a tag contains this text or fits this pattern."),
+Where = Annotated[
+    list[str] | None,
+    Parameter(
+        help="Only runs that fit this: a text that name, task, model, data, state, note or a tag contains, or a "
+        "condition on a column of --json, the metric or a setting: 'model=unet*', 'mean_iou>0.8', 'optimizer.lr<=0.01'."
+        " May be repeated."
+    ),
 ]
 
 
 def runs_command(
     folder: Annotated[Path, Parameter(help="Parent folder of the run folders.")] = Path("runs"), /, *,
-    match: Match = "",
+    where: Where = None,
     sort: Annotated[
         Literal["number", "best", "time", "written"],
         Parameter(help="Order: by number, best score (by metric, the largest last), training time, or last change."),
@@ -52,18 +55,22 @@ def runs_command(
     A run is running while a process of this machine trains it, and killed if that ended without a word. The best score
     is that of the best checkpoint.
     """
-    found = sorted(ps.list_runs(folder), key=_ORDERS[sort])
-    shown = [run for run in found if _fits(run, match)]
+    shown = sorted(ps.list_runs(folder, where=where or ()), key=_ORDERS[sort])
     if json:
         print(as_json([{"name": run.name, **dataclasses.asdict(run)} for run in shown]))
         return
     if not shown:
-        print(f"no run in {folder}" + (f" fits {match}: it has {counted(len(found), 'run')}" if found else ""))
+        print(_no_run(folder, where or ()))
         return
     rows = [_HEADS, *map(_row, shown)]
     empty = {column for column, cells in enumerate(zip(*rows[1:], strict=True)) if not any(cells)}
     for line in aligned([tuple(cell for column, cell in enumerate(row) if column not in empty) for row in rows]):
         print(line)
+
+
+def _no_run(folder: Path, where: Sequence[str]) -> str:
+    count, asked = len(ps.list_runs(folder)), " and ".join(where)
+    return f"no run in {folder}" + (f" fits {asked}: it has {counted(count, 'run')}" if count else "")
 
 
 def compare(
@@ -98,7 +105,7 @@ def note(
 
 def prune(
     folder: Annotated[Path, Parameter(help="Parent folder of the run folders.")] = Path("runs"), /, *,
-    match: Match = "",
+    where: Where = None,
     yes: Annotated[bool, Parameter(help="Remove them without a question.")] = False,
 ) -> None:  # fmt: skip
     """Remove all checkpoints but the best of runs, after a question.
@@ -106,11 +113,11 @@ def prune(
     A run that is finished or stopped can still be evaluated, exported, and gone on with from its best checkpoint. One
     that was interrupted, failed or killed keeps its last one too. Runs with a tag, or in training, keep everything.
     """
-    runs = [ps.Run(run.path) for run in ps.list_runs(folder) if _fits(run, match)]
+    runs = [ps.Run(run.path) for run in ps.list_runs(folder, where=where or ())]
     found = {run: each for run in runs if (each := run.spare)}
     spare = [*found.values()]
     if not spare:
-        print(f"nothing to remove: no run in {folder}{' that fits' if match else ''} has a checkpoint to spare")
+        print(f"nothing to remove: no run in {folder}{' that fits' if where else ''} has a checkpoint to spare")
         return
     for each in spare:
         print(f"{each.folder.path.name}: {_amount(each.checkpoints, each.bytes)}; {_stays(each.kept)}")
@@ -136,12 +143,6 @@ def _agreed(question: str) -> bool:
     if not sys.stdin.isatty():
         raise RunError("penstock prune", expected="an answer", found="no terminal", remedy="Give --yes")
     return input(question).strip().lower() in {"y", "yes"}
-
-
-def _fits(run: ps.RunSummary, match: str) -> bool:
-    pattern = match if any(letter in match for letter in "*?[") else f"*{match}*"
-    texts = (run.name, run.task, run.model, run.data, run.state, run.note, *run.tags)
-    return any(fnmatch.fnmatch(text, pattern) for text in texts)
 
 
 def _row(run: ps.RunSummary) -> tuple[str, ...]:

@@ -75,13 +75,13 @@ replay runs/0001-unet --step 1 -o step.png
 report runs/0001-unet
 report runs/0001-unet runs/0002-fpn -o comparison.html
 runs
-runs --match unet --sort best
+runs --where 'model=unet*' --where 'mean_iou>0.8' --sort best
 compare runs/0001-unet runs/0002-fpn
 compare runs/0001-unet runs/0002-fpn --json
 note runs/0001-unet "the one of the talk"
 note runs/0001-unet --tag keep
 prune
-prune --match unet --yes
+prune --where 'model=unet*' --yes
 models
 models 'convnext*' -n 50
 evaluate runs/0001-unet --split test

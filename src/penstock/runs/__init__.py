@@ -1,6 +1,7 @@
 """The run folder: a record of what was asked, where it ran and what came out, in plain files.
 
 comparing.py    how runs differ, and which of their scores may be compared
+conditions.py   which runs of a list fit conditions
 environment.py  what a run depends on besides its recipe
 facts.py        what the scores of a run follow from
 folder.py       `RunFolder`
