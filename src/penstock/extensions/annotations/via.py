@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layouts import annotated, jsons, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
-from penstock.kinds.items import named
+from penstock.kinds.items import Problem, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from penstock.datasets.layout import Layout
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 _KEYS: Final = (b'"regions"', b'"filename"')
 _PROJECT: Final = "_via_img_metadata"
+_USUAL: Final = ("class", "label", "type", "name", "category", "object")
+"""What an attribute is called that is the class, in the order of how likely it is."""
 UNNAMED: Final = "object"
 """The class of regions that nobody gave one."""
 
@@ -36,9 +40,11 @@ def recognise(folder: Path) -> Layout | None:
         "VGG Image Annotator", f"regions of {counted(sum(map(len, files.values())), 'image')} in {names}"
     )
     where = Images(folder)
+    attributes: dict[str, set[str]] = {}
     for path, images in files.items():
         for number, each in enumerate(images, 1):
-            _add(found, folder, path, number, each, where)
+            _add(found, folder, path, number, each, where, attributes)
+    found.problems.extend(_several(named(next(iter(files)), folder), attributes))
     return found.layout(folder)
 
 
@@ -50,7 +56,9 @@ def _images(tree: Any) -> list[Any]:
     return values if is_via else []
 
 
-def _add(found: Annotations, folder: Path, path: Path, number: int, each: Any, where: Images) -> None:
+def _add(
+    found: Annotations, folder: Path, path: Path, number: int, each: Any, where: Images, attributes: dict[str, set[str]]
+) -> None:
     name = named(path, folder)
     wanted = annotated.entry_of(found, each, "filename", str, file=name, where=f"{name}, image {number}")
     image = annotated.find_image(found, folder, path, wanted, where) if wanted else None
@@ -59,29 +67,49 @@ def _add(found: Annotations, folder: Path, path: Path, number: int, each: Any, w
     place, shown = f"{name} ({wanted})", named(image, folder)
     regions = annotated.entry_of(found, each, "regions", typed.Entries | dict[str, Any], file=shown, where=place) or ()
     entries = regions.values() if isinstance(regions, dict) else regions
-    shapes = annotated.read_shapes(found, entries, _shape, image=shown, where=place)
+    shapes = annotated.read_shapes(found, entries, partial(_shape, attributes), image=shown, where=place)
     split = annotated.split_of(image, folder, path)
     found.images.append(AnnotatedImage(split, wanted.rpartition(".")[0] or wanted, image, path, shapes))
 
 
-def _label(attributes: dict[str, Any]) -> str:
+def _several(name: str, attributes: Mapping[str, set[str]]) -> Iterator[Problem]:
+    """A problem where several attributes of regions may be the class; a note of the others where the name tells it."""
+    may_be = sorted(key for key, values in attributes.items() if values)
+    usual = [key for key in _USUAL if key in {each.lower() for each in attributes}]
+    if len(may_be) > 1 and not usual:
+        message = (
+            f"{name}: expected one attribute of regions that is their class, found {', '.join(may_be)}. Call that one "
+            "class."
+        )
+        yield Problem("several attributes", name, message, whole=True)
+    elif others := [key for key in may_be if usual and key.lower() != usual[0]]:
+        message = f"{name}: {usual[0]} is the class of regions. Other attributes are not read: {', '.join(others)}."
+        yield Problem("several attributes", name, message, fatal=False, whole=True)
+
+
+def _label(values: Mapping[str, str]) -> str:
     """The class of a region: its attribute, or of several the first that names a class."""
-    usual = ("class", "label", "type", "name", "category", "object")
-    by_name = {key.lower(): value for key, value in attributes.items()}
-    ordered = [by_name[key] for key in usual if key in by_name] + list(attributes.values())
-    for value in ordered:
-        if isinstance(value, dict):  # check boxes: {"cat": true}
-            chosen = [key for key, on in value.items() if on]
-            return chosen[0] if chosen else UNNAMED
-        if name := annotated.class_name(value):
-            return name
-    return UNNAMED
+    by_name = {key.lower(): value for key, value in values.items()}
+    ordered = [by_name[key] for key in _USUAL if key in by_name] + [*values.values()]
+    return next(filter(None, ordered), UNNAMED)
 
 
-def _shape(region: dict[str, Any], where: str) -> Shape | None:
+def _value(value: Any) -> str:
+    """The value of an attribute; of check boxes, {"cat": true}, the first that is on."""
+    if isinstance(value, dict):
+        return next((key for key, on in value.items() if on), UNNAMED)
+    return annotated.class_name(value)
+
+
+def _shape(attributes: dict[str, set[str]], region: dict[str, Any], where: str) -> Shape | None:
+    """The shape of a region, whose attributes are added to those of all; None for points and lines."""
     del where
     shape = typed.get(region, "shape_attributes", dict[str, Any])
-    label = _label(typed.get(region, "region_attributes", dict[str, Any] | None) or {})
+    held = typed.get(region, "region_attributes", dict[str, Any] | None) or {}
+    values = {key: _value(value) for key, value in held.items()}
+    for key, value in values.items():
+        attributes.setdefault(key, set()).update([value] if value else [])
+    label = _label(values)
     kind = typed.get(shape, "name", str)
     if kind == "polygon":
         xs, ys = (typed.get(shape, key, list[typed.Coordinate]) for key in ("all_points_x", "all_points_y"))
