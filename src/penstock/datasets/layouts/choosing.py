@@ -58,6 +58,8 @@ def chosen(folder: Path, task: str) -> Layout | None:
     masks = next((each for each in others if each.kind.reads_masks and each.labelled >= taken.labelled), None)
     if masks and taken.name == label_lists.NAME and not task:
         taken = replace(taken, problems=(*taken.problems, _two_readings(folder, taken, masks)))
+    if not task:
+        taken = replace(taken, problems=(*taken.problems, *numbered.doubts(folder, taken)))
     return replace(taken, others=others)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import cv2
@@ -20,8 +21,6 @@ from penstock.images.formats import mask_numbers
 from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem, named
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from numpy.typing import NDArray
 
     from penstock.datasets.layout import Layout
@@ -60,26 +59,38 @@ def recognise(folder: Path) -> Layout | None:
 
 
 def is_evident(folder: Path) -> bool:
-    """Whether masks number objects: nearly each number is one region, few are skipped, and counts differ."""
+    """Whether masks number objects, of which one has many."""
     found = _masked(folder)
-    if found is None or not _class_of(found.labels):
-        return False
-    places = [item.label for item in found.items if item.label]
+    return found is not None and _max_objects(found) >= _MANY
+
+
+def doubts(folder: Path, found: Layout) -> list[Problem]:
+    """A note where the few ids of masks may as well number objects."""
+    if not found.kind.reads_masks or not _max_objects(found):
+        return []
+    message = (
+        f"{folder}: in each mask the ids count from 1, and each is one region. They are read as classes. If they are "
+        "numbers of objects, use --layout numbered-masks."
+    )
+    return [Problem("ids that may number objects", str(folder), message, fatal=False, whole=True)]
+
+
+def _max_objects(found: Layout) -> int:
+    """The most objects of a mask, where nearly all numbers are one region, few are skipped, and counts differ; or 0."""
+    if not _class_of(found.labels):
+        return 0
+    places = [item.label for item in found.items if isinstance(item.label, Path)]
     sampled = places[:: max(1, len(places) // _SAMPLED)][:_SAMPLED]
     try:
         counted = [each for each in map(_counted, sampled) if each[0]]
     except (PenstockError, OSError):
-        return False
+        return 0
     if len({highest for _, highest, _, _ in counted}) < _DIFFERENT:
-        return False
+        return 0
     used, highest, single, looked_at = (sum(column) for column in zip(*counted, strict=True))
-    pixels = sum(_numbers(_file(place), str(place)).size for place in sampled)
-    return (
-        max(each for each, _, _, _ in counted) >= _MANY
-        and used >= _DENSE * highest
-        and single >= _MOSTLY * looked_at
-        and used <= pixels / _SMALLEST
-    )
+    pixels = sum(_numbers(place, str(place)).size for place in sampled)
+    is_counted = used >= _DENSE * highest and single >= _MOSTLY * looked_at and used <= pixels / _SMALLEST
+    return max(each for each, _, _, _ in counted) if is_counted else 0
 
 
 def by_number(folder: Path, layout: Layout, name: str, *, first: str, nameless: bool = False) -> Layout:

@@ -123,6 +123,12 @@ class TestEvidence:
         if change == "legend":
             write(tmp_path / "class_dict.csv", "name,r,g,b\n" + "".join(f"c{n},{n},0,0\n" for n in range(20)))
         assert not numbered.is_evident(tmp_path)
+        note = (
+            f"{tmp_path}: in each mask the ids count from 1, and each is one region. They are read as classes. If they are "
+            "numbers of objects, use --layout numbered-masks."
+        )
+        assert (note in [problem.message for problem in inspect(tmp_path).problems]) == (change == "few")
+        assert note not in [problem.message for problem in inspect(tmp_path, how=LayoutOptions("masks")).problems]
 
     def test_a_named_task_needs_none(self, tmp_path):
         """Two objects in every image could be classes, but not for instance segmentation."""
