@@ -7,6 +7,7 @@ recognition.py  the layout of a folder, or the error for one that has none
 layout_options.py what a user says of a folder, beside what lies in it
 adjusting.py    fewer images, other values, other sizes, written anew
 mattes.py       images and their alpha mattes
+mask_problems.py what can be wrong with images and their masks
 masks.py        image and mask folders
 named_masks.py  masks that only their names tell from images
 numbered.py     masks that number objects

@@ -30,6 +30,11 @@ CLASSES: Final = re.compile(
     r"[ _-]?(name|label|type|id|text)?|object([ _-]?(name|type|id))?|name|type"
 )
 _UNUSED: Final = " (unused)"
+GROUPS: Final = (
+    "group", "patient", "patient_id", "patientid", "subject", "subject_id", "case", "case_id", "study_id", "video",
+    "video_id", "clip", "sequence", "seq_id", "lesion", "lesion_id",
+)  # fmt: skip
+"""What a column of groups is called."""
 
 
 def check_fields(folder: Path, tables: Sequence[Path], fields: Mapping[str, str]) -> None:
@@ -78,6 +83,11 @@ def image_column(rows: Mapping[int, Row], header: Sequence[str], images: Images)
     found = {column: _named_images([row.get(column.lower(), "") for row in first], images) for column in header}
     best = max(header, key=found.__getitem__, default="")
     return best if best and found[best][0] > len(first) / 2 else ""
+
+
+def group_column(header: Sequence[str]) -> str:
+    """The column of groups that images belong to, such as `Patient ID`; "" for none."""
+    return next((name for name in header if re.sub(r"[ -]+", "_", name.lower()) in GROUPS), "")
 
 
 def other_images(

@@ -30,6 +30,7 @@ _LONGEST: Final = 1 << 20  # bytes of a first line
 _LARGEST: Final = 1 << 30  # bytes of a table, whose rows are held in memory
 _MAX_COLUMNS: Final = 10_000
 _FEW: Final = 8  # files of JSON
+_JSON: Final = frozenset({".json", ".jsonl"})
 _LARGEST_JSON: Final = 1 << 26  # bytes; COCO's is larger, and no table
 
 
@@ -51,7 +52,7 @@ def check_columns(path: Path, columns: Sequence[str]) -> None:
 
 def columns_of(path: Path) -> list[str]:
     """The columns that the first line of a file names, in lower case; they need not be those of a table of images."""
-    if path.suffix.lower() == ".json":
+    if path.suffix.lower() in _JSON:
         return [name.lower() for name in _entries(path)[1]]
     with path.open(encoding=listing.encoding_of(path), errors="replace") as handle:
         line = handle.readline(_LONGEST)
@@ -66,7 +67,7 @@ def _delimiter(line: str) -> str:
 
 def read_rows(path: Path) -> tuple[dict[int, Row], list[str]]:
     """The rows by the line that they end in, and the names of the columns; of JSON the entries by their numbers."""
-    if path.suffix.lower() == ".json":
+    if path.suffix.lower() in _JSON:
         return _entries(path)
     with _opened(path) as handle:
         start, first = 0, handle.readline()
@@ -92,7 +93,8 @@ def _entries(path: Path) -> tuple[dict[int, Row], list[str]]:
     """
     tree: Any = None
     with contextlib.suppress(OSError, msgspec.DecodeError, RecursionError):
-        tree = msgspec.json.decode(path.read_bytes()) if path.stat().st_size <= _LARGEST_JSON else None
+        decode = msgspec.json.Decoder().decode_lines if path.suffix.lower() == ".jsonl" else msgspec.json.decode
+        tree = decode(path.read_bytes()) if path.stat().st_size <= _LARGEST_JSON else None
     entries = tree if isinstance(tree, list) else []
     if isinstance(tree, dict) and tree and all(isinstance(value, str | int) for value in tree.values()):
         entries = [{"file": name, "label": label} for name, label in tree.items()]

@@ -13,7 +13,8 @@ from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import sides
 from penstock.datasets.layouts.evidence import are_masks
-from penstock.datasets.layouts.masks import IMAGES, MASKS, outside
+from penstock.datasets.layouts.mask_problems import outside
+from penstock.datasets.layouts.masks import IMAGES, MASKS
 from penstock.datasets.layouts.matching import shorter_among
 from penstock.kinds.items import Item, Labels, Problem, named
 from penstock.progress import counted
@@ -107,7 +108,7 @@ def _of_split(
             name = inside.as_posix()
         names.add(name)
         label = classes.index(listing.composed(inside.parts[depth]))
-        items.append(Item(split, name, path, label=label, group="/".join(inside.parts[depth + 1 : -1])))
+        items.append(Item(split, name, path, label=label))
     return items, problems, ignored
 
 

@@ -6,41 +6,107 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
+from penstock.datasets.layouts.columns import group_column, image_column
+from penstock.datasets.layouts.csv_files import readable
+from penstock.datasets.layouts.lookup import Images
 from penstock.errors import DatasetError
-from penstock.kinds.items import Problem, named
+from penstock.kinds.items import InspectedItem, Problem, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from penstock.datasets.layout import Layout
+    from penstock.kinds.items import Item
 
 _SEVERAL: Final = 2
+_MOSTLY: Final = 0.9  # of the labels in the folder of a class are that class
 
 
-def of_name(name: str) -> str:
-    """The folders in the name of an item; "" where there is none."""
-    return name.rpartition("/")[0]
+def by_table(folder: Path, found: Layout) -> Layout:
+    """The layout with the groups that tables name, such as patients beside the names of their images."""
+    if found.modalities or any(item.group for item in found.items):
+        return found
+    images, about = Images(folder), []
+    groups: dict[Path, str] = {}
+    for place in (folder, *listing.folders(folder)):
+        for path, rows, header in readable(place, "*.csv", "*.tsv", "*.jsonl"):
+            column = image_column(rows, header, images)
+            name = group_column([each for each in header if each != column])
+            if not name or not column:
+                continue
+            held = {images.find(row.get(column.lower(), "")): row.get(name.lower(), "") for row in rows.values()}
+            groups |= {image.resolve(): group for image, group in held.items() if image and group}
+            about.append(_of_column(name, column, named(path, folder), header, found))
+    of_items = [item.image.resolve() for item in found.items if isinstance(item.image, Path)]
+    if _SEVERAL * sum(image in groups for image in of_items) <= len(found.items):
+        return found
+    items = tuple(
+        replace(item, group=groups.get(item.image.resolve(), "")) if isinstance(item.image, Path) else item
+        for item in found.items
+    )
+    return replace(found, items=items, reasons=(*found.reasons, *about))
 
 
-def by_folder(found: Layout) -> Layout:
-    """The layout with the groups that its items have, but for those of a split with a single group."""
+def _of_column(name: str, image: str, table: str, header: Sequence[str], found: Layout) -> str:
+    """Where groups are from, and the columns of a table that is read for nothing else."""
+    left = [each for each in header if each not in {name, image}]
+    is_known = any(table in reason for reason in found.reasons)
+    rest = f", of which {', '.join(left)} {'is' if len(left) == 1 else 'are'} not read" if left and not is_known else ""
+    return f"groups are those of column {name} of {table}{rest}"
+
+
+def by_folder(folder: Path, found: Layout) -> Layout:
+    """The layout with the groups that its items have, else those of its folders, but for a split with a single one."""
     if found.modalities:
         return found
+    items = found.items if any(item.group for item in found.items) else _grouped(folder, found)
     groups: dict[str, set[str]] = defaultdict(set)
-    for item in found.items:
+    for item in items:
         groups[item.split].add(item.group)
     alone = {split for split, names in groups.items() if len(names) < _SEVERAL}
-    items = tuple(replace(item, group="") if item.split in alone else item for item in found.items)
+    items = tuple(replace(item, group="") if item.split in alone else item for item in items)
     sizes = Counter(item.group for item in items if item.group)
     count = len(sizes)
     if max(sizes.values(), default=0) < _SEVERAL:
         return replace(found, items=items)
     about = f"images of a group stay together when train is divided: {counted(count, 'group')} by folder or table"
     return replace(found, items=items, reasons=(*found.reasons, about))
+
+
+def _grouped(folder: Path, found: Layout) -> tuple[Item, ...]:
+    """Items grouped by the folder of their image, or by one further above where each image has a folder of its own.
+
+    Folders of a class are left out: a class would be in one split alone.
+    """
+    above = []
+    for item in found.items:
+        label = found.kind.class_of(item)
+        own = "".join(found.labels.classes[label : label + 1]) if label is not None else ""
+        above.append([name for name in named(item.image, folder).split("/")[:-1] if name != own])
+    while any(above) and len({*map(tuple, above)}) == len(above):
+        above = [names[:-1] for names in above]
+    groups = ["/".join(names) for names in above]
+    if _are_classes(found, groups):
+        return found.items
+    return tuple(replace(item, group=group) for item, group in zip(found.items, groups, strict=True))
+
+
+def _are_classes(found: Layout, groups: Sequence[str]) -> bool:
+    """Whether each group is of one class, and each of another one, such as the folders of breeds beside boxes."""
+    members: dict[str, list[InspectedItem]] = defaultdict(list)
+    for item, group in zip(found.items, groups, strict=True):
+        members[group].append(InspectedItem(item))
+    counts = (
+        [found.kind.count(each, len(found.labels.classes)) for each in members.values()] if len(members) > 1 else []
+    )
+    labelled = [count for count in counts if any(count)]
+    usual = {count.index(max(count)) for count in labelled}
+    return len(usual) == len(labelled) > 1 and all(max(count) >= _MOSTLY * sum(count) for count in labelled)
 
 
 def perhaps_splits(folder: Path, found: Layout) -> list[Problem]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import masks, voc
+from penstock.datasets.layouts import annotated, masks, voc
 from penstock.errors import DatasetError
 from penstock.kinds.items import Item, Labels, Problem, named
 from penstock.progress import counted
@@ -111,7 +111,8 @@ def _items(
             continue
         problems += voc.other_image(trees[path], image, folder)
         name = image.relative_to(images).with_suffix("").as_posix()
-        items.append(Item(split, name, image, label=boxes, size=voc.size(trees[path])))
+        part = annotated.split_of(path, folder) if split == "train" else split
+        items.append(Item(part, name, image, label=boxes, size=voc.size(trees[path])))
     return items, problems
 
 

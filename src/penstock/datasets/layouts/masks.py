@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import shlex
 from collections import Counter
@@ -12,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import groups, legend, roles, several
+from penstock.datasets.layouts import legend, mask_problems, roles, several
 from penstock.datasets.layouts.matching import are_shifted, ending, match
 from penstock.datasets.layouts.roles import Pair
 from penstock.datasets.layouts.several import Row
 from penstock.errors import DatasetError
-from penstock.kinds.items import FilePart, Item, Labels, Problem, named, unlabelled_split
+from penstock.kinds.items import Item, Labels, Problem, named, unlabelled_split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -95,7 +94,9 @@ def _by_evidence(folder: Path, found: Roles) -> Layout:
     dropped = [pair for pair in found.pairs if pair.masks is None]
     kept = [pair for pair in found.pairs if pair.masks is not None]
     notes = [
-        _caseless(folder, pair, found.masks) if pair.case else unlabelled_split(folder, pair.images, folder)
+        mask_problems.caseless(folder, pair, found.masks)
+        if pair.case
+        else unlabelled_split(folder, pair.images, folder)
         for pair in dropped
     ]
     home = Path(os.path.commonpath([pair.images.parent for pair in kept]))
@@ -103,12 +104,6 @@ def _by_evidence(folder: Path, found: Roles) -> Layout:
     layout = paired(folder, kept, "image and mask folders", (about,), named_by, notes)
     several = _several(found.images, found.other_images, found.masks, found.other_masks)
     return replace(layout, problems=(*layout.problems, *several, *_elsewhere(folder, found)))
-
-
-def _caseless(folder: Path, pair: Pair, masks: str) -> Problem:
-    name = named(pair.images, folder)
-    message = f"{name}: there is no {masks}/ beside it: it is left out."
-    return Problem("no masks beside it", name, message, fatal=False)
 
 
 def _elsewhere(folder: Path, found: Roles) -> Iterator[Problem]:
@@ -183,7 +178,7 @@ def _by_split(folder: Path, pairs: Mapping[str, tuple[Path | None, Path | None]]
         folder, _as_pairs(pairs), f"split folders {names}, each with images and masks in folders of their own"
     )
     notes = [unlabelled_split(folder, path, path) for split, path in every.items() if split not in splits]
-    return replace(layout, problems=(*layout.problems, *notes, *outside(folder, folder, every)))
+    return replace(layout, problems=(*layout.problems, *notes, *mask_problems.outside(folder, folder, every)))
 
 
 def _as_pairs(pairs: Mapping[str, tuple[Path | None, Path | None]]) -> list[Pair]:
@@ -198,19 +193,7 @@ def _by_kind(folder: Path, images: Path, masks: Path | None) -> Layout:
         return _layout(folder, pairs, reason)
     names = ", ".join(path.name for path in splits.values())
     layout = _layout(folder, pairs, f"{images.name}/ is divided into {names}")
-    return replace(layout, problems=(*layout.problems, *outside(folder, images, splits)))
-
-
-def outside(folder: Path, root: Path, splits: Mapping[str, Path]) -> list[Problem]:
-    """Notes of the images below `root` that lie in none of its splits, and are left out."""
-    loose = [path for path in listing.files(root) if not any(path.is_relative_to(split) for split in splits.values())]
-    return [_outside(folder, path) for path in loose if listing.is_image(path)]
-
-
-def _outside(folder: Path, path: Path) -> Problem:
-    name = path.relative_to(folder).as_posix()
-    message = f"{name}: expected an image in train, val or test, found it outside. Move it there, or leave it out."
-    return Problem("outside the splits", name, message, fatal=False)
+    return replace(layout, problems=(*layout.problems, *mask_problems.outside(folder, images, splits)))
 
 
 def _layout(folder: Path, pairs: Sequence[Pair], reason: str) -> Layout:
@@ -237,13 +220,32 @@ def paired(
     rows: list[Row] = []
     problems: list[Problem] = []
     ignored: list[str] = []
+    unused: dict[Path, None] = {}
     for pair in pairs:
-        found, wrong, left = _pair(folder, pair)
+        found, wrong, left, lonely = _pair(folder, pair)
         rows += found
         problems += wrong
         ignored += left
-    layout = Layout("segmentation", name, reasons, (), labels, (*problems, *notes), tuple(ignored))
+        unused |= dict.fromkeys(lonely)
+    used = {mask for row in rows for mask in row.masks}  # by another split, where one folder of masks is for all
+    problems += [mask_problems.orphan(folder, path) for path in unused if path not in used]
+    rows, divided = _by_masks(folder, rows)
+    problems += mask_problems.in_two_splits(folder, rows)
+    layout = Layout("segmentation", name, (*reasons, *divided), (), labels, (*problems, *notes), tuple(ignored))
     return with_masks(folder, layout, rows)
+
+
+def _by_masks(folder: Path, rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
+    """Images of no split in the splits of their masks, such as masks/val/a.png, and a sentence that says so."""
+    splits = [{mask_problems.split_of(folder, path) for path in row.masks} for row in rows]
+    known = {split for of_row in splits for split in of_row}
+    undivided = {row.item.split for row in rows} == {"train"} and not any(
+        mask_problems.split_of(folder, row.item.image) for row in rows
+    )
+    if not undivided or "" in known or any(len(of_row) != 1 for of_row in splits):
+        return [*rows], []
+    moved = [row._replace(item=replace(row.item, split=min(found))) for row, found in zip(rows, splits, strict=True)]
+    return moved, [f"the splits are those of the masks: {', '.join(sorted(known))}"]
 
 
 def with_masks(folder: Path, layout: Layout, rows: Sequence[Row]) -> Layout:
@@ -251,10 +253,13 @@ def with_masks(folder: Path, layout: Layout, rows: Sequence[Row]) -> Layout:
     if several.are_usual(rows) and several.are_binary(rows):
         return several.read(layout, rows)
     again = _in_several_folders(folder, rows) or [
-        problem for row in rows for other in row.masks[1:] for problem in twice(folder, other, row.masks[0], "mask")
+        problem
+        for row in rows
+        for other in row.masks[1:]
+        for problem in mask_problems.twice(folder, other, row.masks[0], "mask")
     ]
     items = tuple(replace(row.item, label=row.masks[0]) if row.masks else row.item for row in rows)
-    return replace(layout, items=items, problems=(*layout.problems, *again, *_shared(folder, rows)))
+    return replace(layout, items=items, problems=(*layout.problems, *again, *mask_problems.shared(folder, rows)))
 
 
 def _in_several_folders(folder: Path, rows: Sequence[Row]) -> list[Problem]:
@@ -272,23 +277,6 @@ def _below_splits(name: str) -> str:
     return "/".join(above[1:] if above and listing.split_of(above[0]) else above)
 
 
-def _shared(folder: Path, rows: Sequence[Row]) -> Iterator[Problem]:
-    """Images that are given one mask, as their splits are in folders and the masks in none."""
-    of_mask: dict[Path, list[Row]] = {}
-    for row in rows:
-        for mask in row.masks:
-            of_mask.setdefault(mask, []).append(row)
-    for mask, sharing in of_mask.items():
-        names = [named(row.item.image, folder) for row in sharing]
-        for name in names if len(names) > 1 else ():
-            other = next(each for each in names if each != name)
-            message = (
-                f"{name}: expected a mask of its own, found {named(mask, folder)}, which is that of {other} too. "
-                "Divide the masks into folders as the images are."
-            )
-            yield Problem("one mask for two images", name, message)
-
-
 def labelled(folder: Path, splits: Mapping[str, tuple[Path, Path]]) -> tuple[list[Pair], list[Problem]]:
     """The splits whose folder of labels is there, and notes of the others."""
     there = [Pair(split, path, beside) for split, (path, beside) in splits.items() if beside.is_dir()]
@@ -296,36 +284,30 @@ def labelled(folder: Path, splits: Mapping[str, tuple[Path, Path]]) -> tuple[lis
     return there, [unlabelled_split(folder, *pair) for split, pair in splits.items() if split not in known]
 
 
-def _pair(folder: Path, pair: Pair) -> tuple[list[Row], list[Problem], list[str]]:
-    """Match the images of two folders with their masks by name."""
+def _pair(folder: Path, pair: Pair) -> tuple[list[Row], list[Problem], list[str], list[Path]]:
+    """Match the images of two folders with their masks by name.
+
+    Returns:
+        The images, problems, files that are no images, and masks without an image.
+    """
     images, problems, ignored = _images(folder, pair.images)
     masks: dict[str, Path] = {}
     for path in listing.files(pair.masks) if pair.masks else []:
         if listing.is_mask(path) and masks.setdefault(_stem(pair.masks or path, path), path) is not path:
-            problems += twice(folder, path, masks[_stem(pair.masks or path, path)], "mask")
+            problems += mask_problems.twice(folder, path, masks[_stem(pair.masks or path, path)], "mask")
     alone = pair.case and len(images) == 1  # a folder for each image: whatever its masks are called, they are its own
     found = {next(iter(images)): [*masks]} if alone else match(images, masks)
     rows = []
     for stem, path in images.items():
         names = found.get(stem, [])
         name = f"{pair.case}/{stem}" if pair.case else stem
-        item = Item(pair.split, name, path, group=groups.of_name(name))
+        item = Item(pair.split, name, path)
         rows.append(Row(item, [masks[name] for name in names], [ending(stem, name) for name in names]))
     end = _usual_end(rows)
-    problems += [_no_mask(folder, row.item.image, pair, end) for row in rows if not row.masks]
-    problems += [_shifted(folder, pair)] if are_shifted(images, masks, found) else []
+    problems += [mask_problems.no_mask(folder, row.item.image, pair, end) for row in rows if not row.masks]
+    problems += [mask_problems.shifted(folder, pair)] if are_shifted(images, masks, found) else []
     known = {name for names in found.values() for name in names}
-    problems += [_orphan(folder, path) for name, path in masks.items() if name not in known]
-    return rows, problems, ignored
-
-
-def _shifted(folder: Path, pair: Pair) -> Problem:
-    name, masks = named(pair.images, folder), named(pair.masks or folder, folder)
-    message = (
-        f"{name} and {masks}: expected images and masks of equal numbers, found that they count from different ones. "
-        "Rename either, so that an image and its mask have one number."
-    )
-    return Problem("numbers that begin otherwise", name, message, whole=True)
+    return rows, problems, ignored, [path for name, path in masks.items() if name not in known]
 
 
 def _images(folder: Path, images: Path) -> tuple[dict[str, Path], list[Problem], list[str]]:
@@ -337,7 +319,7 @@ def _images(folder: Path, images: Path) -> tuple[dict[str, Path], list[Problem],
         if not listing.is_image(path):
             ignored.append(str(path.relative_to(folder)))
         elif found.setdefault(_stem(images, path), path) is not path:
-            problems += twice(folder, path, found[_stem(images, path)], "image")
+            problems += mask_problems.twice(folder, path, found[_stem(images, path)], "image")
     return found, problems, ignored
 
 
@@ -350,29 +332,3 @@ def _usual_end(rows: Sequence[Row]) -> str:
     pairs = [(row.masks[0].name, row.item.image.stem) for row in rows if row.masks and isinstance(row.item.image, Path)]
     ends = Counter(name.removeprefix(stem) if name.startswith(stem) else "" for name, stem in pairs)
     return ends.most_common(1)[0][0] if ends else ".png"
-
-
-def _no_mask(folder: Path, image: Path | FilePart, pair: Pair, end: str) -> Problem:
-    """The problem of an image without a mask, which names the one that is missing as the others are named."""
-    name, wanted, found = named(image, folder), "in masks/", "none"
-    if pair.masks and isinstance(image, Path):
-        place = pair.masks / image.relative_to(pair.images)
-        wanted = named(place.with_name(place.stem + end), folder) if end else f"in {named(place.parent, folder)}/"
-        found = next((path.name for path in listing.plain(place.parent, f"{glob.escape(place.stem)}.*")), "none")
-    message = f"{name}: expected a mask {wanted}, found {found}. Add the mask, or leave the image out with --skip-bad."
-    return Problem("mask missing", name, message)
-
-
-def twice(folder: Path, path: Path, first: Path | FilePart, what: str) -> list[Problem]:
-    """A problem for each of two files, as it is not known which of them is meant."""
-    one, other = named(first, folder), named(path, folder)
-    remedy = "Put both into one mask, or remove one" if what == "mask" else "Rename or remove one of them"
-    said = f"expected one {what} of this name, found {{}} too. {remedy}."
-    kind = f"two {what}s of one name"
-    return [Problem(kind, a, f"{a}: {said.format(b)}") for a, b in ((one, other), (other, one))]
-
-
-def _orphan(folder: Path, path: Path) -> Problem:
-    name = path.relative_to(folder).as_posix()
-    message = f"{name}: expected an image of the same name, found none. Add the image, or remove the mask."
-    return Problem("image missing", name, message)

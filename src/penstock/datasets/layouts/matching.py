@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
 _TOKENS: Final = re.compile(r"\d+|[^\W\d_]+|[\W_]+")
+_ZEROS: Final = re.compile(r"(?<!\d)0+(?=\d)")
 _SEVERAL: Final = 2  # names show what they have in common
 
 
@@ -17,12 +18,12 @@ def match(images: Collection[str], masks: Collection[str]) -> dict[str, list[str
 
     A mask has the name of its image, perhaps with more behind it (`a_mask`, or `a/3` for an object of it) or a folder
     before it (`cell/a`); or the image has more behind the name of the mask (`case_0000` and `case`); or both are the
-    same but for what all images and all masks have in common (`img_7` and `lab_07`). Of these ways the one that finds
-    masks for most images is taken. Several masks beside a single image, none of which has its
-    name, are all of it.
+    same but for what all images and all masks have in common (`img_7` and `lab_07`); or numbers have more zeros before
+    them (`7` and `0/00007_hair`). Of these ways the one that finds masks for most images is taken. Several masks beside
+    a single image, none of which has its name, are all of it.
     """
     best: dict[str, list[str]] = {}
-    for way in (_longer, _below_folder, _shorter, _by_core):
+    for way in (_longer, _below_folder, _shorter, _by_core, _by_number):
         found = way(images, masks)
         best = found if len(found) > len(best) else best
         if len(best) == len(images):
@@ -59,9 +60,11 @@ def _number(name: str) -> int:
 
 def ending(image: str, mask: str) -> str:
     """What a mask's name has beyond that of its image, such as `_mask` or the folder `cell`; else all of it."""
+    folder, _, name = mask.rpartition("/")
+    if folder.isdigit() and (plain := _unpadded(name)).startswith(_unpadded(image)):  # one of many, as in CelebAMask-HQ
+        return plain.removeprefix(_unpadded(image))
     if mask.startswith(image):
         return mask.removeprefix(image)
-    folder, _, name = mask.rpartition("/")
     if not folder or not name.startswith(image):
         return mask
     rest = name.removeprefix(image)  # cell/a, cell/a_1, or haemorrhages/a_HE
@@ -117,6 +120,20 @@ def _by_core(images: Collection[str], masks: Collection[str]) -> dict[str, list[
     if len(inner) < len(masks) or len(outer) < len(images):
         return {}
     return {image: [inner[core]] for core, image in outer.items() if core in inner}
+
+
+def _by_number(images: Collection[str], masks: Collection[str]) -> dict[str, list[str]]:
+    """As by longer names, whatever zeros numbers have before them."""
+    inner = {_unpadded(mask): mask for mask in masks}
+    outer = {_unpadded(image): image for image in images}
+    if len(inner) < len(masks) or len(outer) < len(images):
+        return {}
+    found = max(_longer(outer, inner), _below_folder(outer, inner), key=len)
+    return {outer[image]: [inner[mask] for mask in names] for image, names in found.items()}
+
+
+def _unpadded(name: str) -> str:
+    return _ZEROS.sub("", name)
 
 
 def _cores(names: Collection[str]) -> list[tuple[str, ...]]:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
-from penstock.datasets.layouts.masks import ALPHAS, IMAGES, outside, paired
+from penstock.datasets.layouts.mask_problems import outside
+from penstock.datasets.layouts.masks import ALPHAS, IMAGES, paired
 from penstock.datasets.layouts.roles import Pair, divided
 from penstock.kinds.items import Labels
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from dataclasses import replace
 from itertools import permutations, takewhile
 from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import masks
+from penstock.datasets.layouts import mask_problems, masks
 from penstock.datasets.layouts.evidence import are_masks, look_at
 from penstock.datasets.layouts.matching import shorter_among
 from penstock.datasets.layouts.several import Row
@@ -31,7 +30,7 @@ def recognise(folder: Path) -> Layout | None:
     """Images and masks in one folder, or in one folder for each case."""
     divided = listing.splits(folder)
     rows: list[Row] = []
-    problems: list[Problem] = masks.outside(folder, folder, divided) if divided else []
+    problems: list[Problem] = mask_problems.outside(folder, folder, divided) if divided else []
     for split, root in (divided or {"train": folder}).items():
         found, wrong = _pairs(folder, split, root)
         rows += found
@@ -50,8 +49,6 @@ def recognise(folder: Path) -> Layout | None:
         masks.labels_of(folder),
         tuple(problems),
     )
-    grouped = _grouped([row.item for row in rows], folder)
-    rows = [row._replace(item=item) for row, item in zip(rows, grouped, strict=True)]
     return masks.with_masks(folder, layout, rows)
 
 
@@ -139,14 +136,3 @@ def _no_mask(folder: Path, image: Path, end: str, *, alone: bool) -> Problem:
         remedy = f"No image in {image.parent.name}/ has one. {remedy} Images without masks can be predicted."
     wanted = f"a mask {image.stem}{end}" if end else "a mask"
     return Problem("mask missing", name, f"{name}: expected {wanted} beside it, found none. {remedy}")
-
-
-def _grouped(items: list[Item], folder: Path) -> list[Item]:
-    """Folders of several images are groups where there are many of them: slices of a case are alike."""
-    parents = defaultdict(list)
-    for item in items:
-        parents[item.image.parent].append(item)  # type: ignore[union-attr]
-    is_split = any(listing.role_of(path.name)[1] for path in parents)
-    if len(parents) == 1 or is_split or min(len(each) for each in parents.values()) <= 1:
-        return items
-    return [replace(item, group=named(item.image.parent, folder)) for item in items]  # type: ignore[union-attr]

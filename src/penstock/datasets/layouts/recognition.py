@@ -153,13 +153,14 @@ def _unlabelled(found: Layout) -> bool:
 def _gathered(folder: Path, found: Layout, how: LayoutOptions) -> Layout:
     """The layout with the splits of lists, the masks of one rater, and images that belong together."""
     found = split_lists.divide(folder, _composed(folder, _of_rater(found, how.rater)))
+    found = found if how.group else groups.by_table(folder, found)
     left = unread.problems(folder, found, confirmed=bool(how.layout or how.pattern or how.masks))
     found = replace(found, problems=(*found.problems, *left))
     if not (how.masks or custom.import_path_of(how.layout)):  # which say what is meant
         others = (*stated_pairs.problems(folder, found), *rivals.problems(folder, found))
         found = replace(found, problems=(*found.problems, *others))
     found = replace(found, problems=(*found.problems, *groups.perhaps_splits(folder, found)))
-    return groups.by_pattern(folder, found, how.group) if how.group else groups.by_folder(found)
+    return groups.by_pattern(folder, found, how.group) if how.group else groups.by_folder(folder, found)
 
 
 def _composed(folder: Path, found: Layout) -> Layout:

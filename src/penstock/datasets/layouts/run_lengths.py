@@ -8,6 +8,7 @@ taken where it gives far more compact shapes.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -78,7 +79,7 @@ class _Table(NamedTuple):
 
 
 def recognise(folder: Path) -> Layout | None:
-    """A table of run lengths beside images, as masks: class 0 is background, later rows lie on earlier ones."""
+    """A table of run lengths beside images, as masks: class 0 is background, smaller objects lie on larger ones."""
     table = _find(folder)
     if table is None:
         return None
@@ -94,7 +95,8 @@ def recognise(folder: Path) -> Layout | None:
     for image, runs in table.images.items():
         mask = partial(_mask, image, runs, table.classes, by_column=table.by_column)
         items.append(Item("train", _name(image, folder), image, label=FilePart(table.path, image.name, mask)))
-    return _layout(folder, table, "segmentation", "run lengths", items, classes)
+    found = _layout(folder, table, "segmentation", "run lengths", items, classes)
+    return replace(found, problems=(*found.problems, *_overlaps(folder, table)))
 
 
 def recognise_instances(folder: Path) -> Layout | None:
@@ -246,9 +248,35 @@ def _pixels(runs: _Runs, size: tuple[int, int], *, by_column: bool) -> Bits:
 def _mask(image: Path, runs: Sequence[_Runs], classes: Sequence[str], *, by_column: bool) -> bytes:
     size = _size(image)
     ids = np.zeros(size, np.uint8)
-    for each in runs:
-        ids[_pixels(each, size, by_column=by_column)] = classes.index(each.label) + 1
+    drawn = [(classes.index(each.label) + 1, _pixels(each, size, by_column=by_column)) for each in runs]
+    for label, pixels in sorted(drawn, key=lambda pair: -int(pair[1].sum())):
+        ids[pixels] = label
     return codecs.plain_mask(ids)
+
+
+def _overlaps(folder: Path, table: _Table) -> list[Problem]:
+    """A note of classes that overlap in some of the first images with several."""
+    several = [image for image, runs in table.images.items() if len({each.label for each in runs}) > 1][:_SAMPLED]
+    overlapping = [image for image in several if _is_overlapping(image, table)]
+    if not overlapping:
+        return []
+    message = (
+        f"{named(table.path, folder)}: runs of classes overlap in {len(overlapping)} of the first "
+        f"{counted(len(several), 'image')} with several, such as {named(overlapping[0], folder)}. There the smaller "
+        "object counts."
+    )
+    return [Problem("classes overlap", named(table.path, folder), message, fatal=False, whole=True)]
+
+
+def _is_overlapping(image: Path, table: _Table) -> bool:
+    by_class: dict[str, Bits] = {}
+    try:
+        for each in table.images[image]:
+            pixels = _pixels(each, _size(image), by_column=table.by_column)
+            by_class[each.label] = by_class[each.label] | pixels if each.label in by_class else pixels
+    except (DatasetError, ImageError, OSError):
+        return False  # which is named where the mask is drawn
+    return bool((np.sum([*by_class.values()], axis=0) > 1).any())
 
 
 def _missing(table: str, name: str) -> Problem:

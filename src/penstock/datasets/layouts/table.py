@@ -20,8 +20,10 @@ from penstock.datasets import class_lists, class_names, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import label_lists, table_boxes, table_problems
 from penstock.datasets.layouts.columns import (
+    GROUPS,
     check_fields,
     class_column,
+    group_column,
     image_column,
     is_of_classes,
     other_images,
@@ -47,10 +49,6 @@ _LABEL: Final = (
     "label", "class", "category", "class_name", "classname", "target", "diagnosis", "breed", "species", "labelname",
 )  # fmt: skip
 _SPLIT: Final = ("split", "set", "subset")
-_GROUP: Final = (
-    "group", "patient", "patient_id", "patientid", "subject", "subject_id", "case", "case_id", "study_id", "video",
-    "video_id", "clip", "sequence", "lesion", "lesion_id",
-)  # fmt: skip
 _OBJECT: Final = "object"
 _FRACTION: Final = re.compile(r"[-+]?\d*\.\d+([eE][-+]?\d+)?")
 _NOTHING: Final = frozenset({"0", "none", "no finding", "normal", "background", "negative", "nothing", "empty"})
@@ -139,7 +137,7 @@ def _read(folder: Path, path: Path, fields: Mapping[str, str]) -> tuple[_Table |
         taken = taken or ("" if {*likely} & {*_LABEL} else "".join(likely[:1]))
         rows, header = renamed(rows, header, {"label": taken} if taken else {})
         columns, wrong = [name.lower() for name in header], [*wrong, *doubts]
-    possible = [name for name in columns if name not in {_first(_FILE, columns), *_SPLIT, *_GROUP}]
+    possible = [name for name in columns if name not in {_first(_FILE, columns), *_SPLIT, *GROUPS}]
     hot = None
     if not _first(_LABEL, columns) and (hot := one_hot(rows, dict(zip(columns, header, strict=True)), possible)):
         wrong += [table_problems.several(place, line, names) for line, names in hot.wrong.items()]
@@ -254,13 +252,11 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
     ]
     problems += wrong
     items = []
-    of_group = next((name for name in columns if re.sub(r"[ -]+", "_", name) in _GROUP), "")
     for (part, image), own in objects.items():
         name, said = plain(lines[own[0]][file]), [number for number in own if lines[number][label]]
-        group = lines[own[0]].get(of_group, "")
         labels = [classes.index(lines[number][label]) for number in said]
         if read is None:
-            items.append(Item(part, _stem(name), image, label=labels[0], group=group))
+            items.append(Item(part, _stem(name), image, label=labels[0]))
             problems += [table_problems.twice(named(image, folder), path.name, own)] * (len(own) > 1)
         else:
             none = [number for number in said if number not in read.edges]
@@ -269,12 +265,12 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
             ]
             boxes = [Box(label, *read.edges[n]) for n, label in zip(said, labels, strict=True) if n in read.edges]
             size = (0, 0) if read.relative else table_boxes.size_in(lines[own[0]], edges, boxes[:1])
-            items.append(Item(part, _stem(name), image, tuple(boxes), (), read.relative, group, size))
+            items.append(Item(part, _stem(name), image, tuple(boxes), (), read.relative, size=size))
     problems += table_boxes.mixed(folder, path, edges[0], read) if read and read.mixed else []
     problems += table_problems.raters(path.relative_to(folder).as_posix(), lines, columns, file) if read else []
     reasons = (
         f"{path.name} with columns {', '.join(called)}"
-        + _unread(columns, called, {file, label, *_SPLIT, *edges, of_group, splits.lower()}),
+        + _unread(columns, called, {file, label, *_SPLIT, *edges, group_column(columns), splits.lower()}),
         *_read_as(file, label, columns, called),
         *([f"the splits are those of column {splits}"] if splits else []),
         *([read.how] if read else []),

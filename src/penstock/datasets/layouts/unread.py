@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.datasets import listing
-from penstock.datasets.layouts.columns import CLASSES, image_column
+from penstock.datasets.layouts.columns import CLASSES, group_column, image_column
 from penstock.datasets.layouts.csv_files import read_rows, readable
 from penstock.datasets.layouts.lookup import Images
 from penstock.datasets.layouts.split_columns import with_splits
@@ -58,7 +58,9 @@ def problems(folder: Path, found: Layout, *, confirmed: bool) -> Iterator[Proble
     yield from map(partial(_archive, folder), listing.plain(folder, *_ARCHIVES))
     for table in _tables(folder):
         name = named(table.path, folder)
-        if _is_read(table.path, found):
+        of_groups = group_column(table.header)
+        is_whole = not (doubtful and of_groups) or {*table.header} == {table.column, of_groups}
+        if _is_read(table.path, found) and is_whole:
             continue
         if doubtful:
             message = (

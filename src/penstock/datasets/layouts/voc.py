@@ -7,14 +7,14 @@ from xml.etree import ElementTree as ET
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import legend, published, typed
+from penstock.datasets.layouts import legend, published, split_problems, typed
 from penstock.datasets.layouts.masks import labels_of
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 CLASSES: Final = (
@@ -64,6 +64,8 @@ def recognise_masks(folder: Path) -> Layout | None:
             problems += missing
             if not missing:
                 items.append(Item(split, name, image, label=mask))
+    if not more:
+        problems += _unlisted(folder, masks, lists)
     own = labels_of(folder)
     labels = own if own.classes else Labels(("background", *CLASSES))
     if not own.classes and not more:
@@ -103,9 +105,17 @@ def recognise_boxes(folder: Path) -> Layout | None:
                 except DatasetError as error:
                     problems.append(Problem("object without a box", image.relative_to(folder).as_posix(), str(error)))
                 items.append(Item(split, name, image, label=there, size=size(tree)))
-    problems += from_zero(items, folder)
+    problems += [*from_zero(items, folder), *_unlisted(folder, annotations, lists)]
     reasons = (f"JPEGImages/ and boxes of {counted(len(classes), 'class')} in Annotations/*.xml, counted from 1",)
     return Layout("detection", "Pascal VOC boxes", reasons, tuple(items), Labels(classes), tuple(problems))
+
+
+def _unlisted(folder: Path, labels: Path, lists: Mapping[str, Sequence[str]]) -> list[Problem]:
+    """Notes of images with labels that no list names."""
+    known = {name for names in lists.values() for name in names}
+    left = sorted(path.stem for path in listing.files(labels) if path.stem not in known)
+    images = (_image(folder / "JPEGImages", name) for name in left)
+    return [split_problems.unlisted(named(path, folder)) for path in images if path.is_file()]
 
 
 def _image(images: Path, name: str) -> Path:

@@ -15,9 +15,9 @@ import yaml
 
 from penstock.datasets import class_lists, class_names, listing
 from penstock.datasets.layout import Layout
-from penstock.datasets.layouts import groups, shapes
+from penstock.datasets.layouts import shapes
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
-from penstock.datasets.layouts.masks import outside, twice
+from penstock.datasets.layouts.mask_problems import outside, twice
 from penstock.datasets.layouts.shapes import Shape
 from penstock.errors import DatasetError
 from penstock.kinds import boxes
@@ -82,7 +82,7 @@ def recognise(folder: Path) -> Layout | None:
             objects = _read_text(folder, image, text, problems, posed=posed)
             name = image.relative_to(folder if several else images).with_suffix("").as_posix()
             boxes = tuple(each.box for each in objects)
-            items.append(Item(part, name, image, label=boxes, relative=True, group=groups.of_name(name)))
+            items.append(Item(part, name, image, label=boxes, relative=True))
             drawn.append(AnnotatedImage(part, name, image, text, _shapes(objects, names), relative=True))
         lonely = (path for path in texts if path not in of_text and (images != labels or is_box(path)))
         problems += [_alone(path.relative_to(folder).as_posix()) for path in lonely]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import published
-from penstock.datasets.layouts.masks import labels_of, outside
+from penstock.datasets.layouts.mask_problems import outside
+from penstock.datasets.layouts.masks import labels_of
 from penstock.kinds.items import Item, Labels, Problem
 
 if TYPE_CHECKING:

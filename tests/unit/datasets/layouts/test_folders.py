@@ -335,22 +335,6 @@ class TestSides:
         assert found.fatal == []
         assert found.labels.classes == ("class0", "class1")
 
-    def test_masks_are_no_class_whatever_their_names_are(self, tmp_path):
-        """CelebAMask-HQ: images by number, and masks of their parts in folders of a thousand."""
-        for number in range(4):
-            miniatures.write(tmp_path / f"CelebA-HQ-img/{number}.jpg", miniatures.make_image(seed=number))
-            for part in ("hair", "nose"):
-                ids = np.zeros((24, 32), np.uint8)
-                ids[number : number + 5, 4:20] = 255
-                miniatures.write(tmp_path / f"anno/0/{number:05d}_{part}.png", miniatures.gray(ids))
-
-        assert words(tmp_path) == [
-            two_sides("anno", "CelebA-HQ-img").replace(
-                "belong to those of CelebA-HQ-img, by their names and by what they show",
-                "look like masks beside those of CelebA-HQ-img",
-            )
-        ]
-
     def test_a_single_folder_is_hardly_a_class(self, tmp_path):
         for split in ("train", "val"):
             miniatures.write(tmp_path / f"raw/data/{split}/cat/a.jpg", miniatures.make_image(seed=len(split)))

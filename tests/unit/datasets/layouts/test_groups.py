@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import numpy as np
 import pytest
 from support import miniatures
@@ -54,6 +57,103 @@ def test_folders_below_images_and_below_classes(tmp_path):
         assert (
             "images of a group stay together when train is divided: 4 groups by folder or table" in found.layout.reasons
         )
+
+
+def in_folders(root, layout):
+    """Three images of each of four patients, each with its labels as a layout has them."""
+    names = [f"p{patient}/{number}" for patient in "abcd" for number in range(3)]
+    for name in names:
+        image(root, f"{name}.jpg")
+    objects = [{"id": n, "image_id": n, "category_id": 1 + n % 2, "bbox": [2, 3, 5, 6]} for n in range(12)]
+    images = [{"id": n, "file_name": f"{name}.jpg", "height": 24, "width": 32} for n, name in enumerate(names)]
+    classes = [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}]
+    if layout == "coco":
+        tree = {"images": images, "annotations": objects, "categories": classes}
+        miniatures.write(root / "train.json", json.dumps(tree))
+    if layout == "csv":
+        rows = "".join(f"{name}.jpg,{'cat' if n % 2 else 'dog'}\n" for n, name in enumerate(names))
+        miniatures.write(root / "labels.csv", f"file,label\n{rows}")
+    for n, name in enumerate(names):
+        box = "<bndbox><xmin>2</xmin><ymin>3</ymin><xmax>9</xmax><ymax>9</ymax></bndbox>"
+        word = "cat" if n % 2 else "dog"
+        if layout == "xml":
+            tree = f"<annotation><object><name>{word}</name>{box}</object></annotation>"
+            miniatures.write(root / f"{name}.xml", tree)
+        if layout == "labelme":
+            shape = {"label": word, "points": [[2, 3], [9, 9]], "shape_type": "rectangle"}
+            tree = {"shapes": [shape], "imagePath": f"{name[3:]}.jpg", "imageHeight": 24, "imageWidth": 32}
+            miniatures.write(root / f"{name}.json", json.dumps(tree))
+
+
+@pytest.mark.parametrize("layout", ["coco", "csv", "xml", "labelme"])
+def test_each_folder_is_a_group_in_every_layout(tmp_path, layout):
+    in_folders(tmp_path, layout)
+    check_apart(inspect(tmp_path), 4)
+
+
+def test_folders_above_a_class_are_groups_under_a_pattern(tmp_path):
+    for patient in "abcd":
+        for name in ("ill", "well"):
+            for number in range(2):
+                image(tmp_path, f"p{patient}/{name}/{patient}{number}.jpg")
+    found = inspect(tmp_path, how=LayoutOptions(pattern="(?P<label>[^/]+)/[^/]+$"))
+    assert found.labels.classes == ("ill", "well")
+    check_apart(found, 4)
+
+
+def test_folders_of_one_image_each_belong_to_the_folder_above(tmp_path):
+    for patient in "abcd":
+        for day in range(3):
+            image(tmp_path, f"images/p{patient}/day{day}/0.jpg")
+            miniatures.write(tmp_path / f"masks/p{patient}/day{day}/0.png", miniatures.gray(IDS))
+    check_apart(inspect(tmp_path), 4)
+
+
+def test_folders_of_a_class_each_are_no_groups(tmp_path):
+    """Boxes of breeds, as of Stanford Dogs: a group for each breed would leave a class out of train."""
+    for name in ("beagle", "boxer", "pug"):
+        for number in range(3):
+            image(tmp_path, f"{name}/{name}{number}.jpg")
+            box = "<bndbox><xmin>2</xmin><ymin>3</ymin><xmax>9</xmax><ymax>9</ymax></bndbox>"
+            tree = f"<annotation><object><name>{name}</name>{box}</object></annotation>"
+            miniatures.write(tmp_path / f"{name}/{name}{number}.xml", tree)
+    assert together(inspect(tmp_path)) == {"train": {""}, "val": {""}}
+
+
+@pytest.mark.parametrize(("name", "form"), [("about.csv", "{0}.jpg,{1},3\n"), ("about.jsonl", None)])
+def test_a_table_beside_other_labels_names_groups(tmp_path, name, form):
+    rows = ["file_name,patient_id,age\n"] if form else []
+    for number in range(12):
+        image(tmp_path, f"images/{number}.jpg")
+        miniatures.write(tmp_path / f"masks/{number}.png", miniatures.gray(IDS))
+        row = {"file_name": f"{number}.jpg", "patient_id": f"g{number // 3}", "age": 3}
+        rows.append(form.format(number, f"g{number // 3}") if form else json.dumps(row) + "\n")
+    miniatures.write(tmp_path / name, "".join(rows))
+    found = inspect(tmp_path)
+    check_apart(found, 4)
+    said = f"groups are those of column patient_id of {name}, of which age is not read"
+    assert said in found.layout.reasons
+    assert not any("is not read" in problem.message for problem in found.problems)
+
+
+def test_a_table_of_run_lengths_names_groups(tmp_path):
+    rows = "".join(f"{number}.jpg,{33 + number} 5,g{number // 3}\n" for number in range(12))
+    for number in range(12):
+        image(tmp_path, f"{number}.jpg")
+    miniatures.write(tmp_path / "train.csv", f"ImageId,EncodedPixels,patient_id\n{rows}")
+    check_apart(inspect(tmp_path), 4)
+
+
+def test_a_table_that_says_more_than_groups_is_not_passed_over(tmp_path):
+    rows = "".join(f"{number}.jpg,g{number // 3},{'ab'[number % 3 > 0]}\n" for number in range(12))
+    for number in range(12):
+        image(tmp_path, f"{('cat', 'dog')[number % 2]}/{number}.jpg")
+    miniatures.write(tmp_path / "about.csv", f"image,patient_id,note\n{rows}")
+    assert [problem.kind for problem in inspect(tmp_path).fatal] == ["table that is not read"]
+    miniatures.write(tmp_path / "about.csv", re.sub(",[^,]+\n", "\n", f"image,patient_id,note\n{rows}"))
+    found = inspect(tmp_path)
+    assert found.fatal == []
+    check_apart(found, 4)
 
 
 @pytest.mark.parametrize("column", ["group", "patient_id", "Case", "video"])

@@ -18,6 +18,7 @@ def xml(*objects, size=(24, 32)):
 ARRANGEMENTS = {
     "two folders": ("images/{name}.png", "annotations/{name}.xml", False),
     "two folders with splits": ("images/{split}/{name}.png", "annotations/{split}/{name}.xml", True),
+    "splits of the XML alone": ("images/{name}.png", "annotations/{split}/{name}.xml", True),
     "one folder of XML": ("images/{split}/{name}.png", "annotations/{name}.xml", True),
     "beside, as Roboflow exports it": ("{split}/{name}.jpg", "{split}/{name}.xml", True),
     "beside in one folder": ("{name}.jpg", "{name}.xml", False),

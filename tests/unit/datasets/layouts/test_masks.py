@@ -171,3 +171,47 @@ def test_of_several_folders_of_masks_the_one_that_is_named_counts(tmp_path, abov
     found = inspect(tmp_path, how=LayoutOptions(images="RGB", masks="GT/LABELS"))
     assert found.fatal == []
     assert {each.item.label.parent.name for each in found.items} == {"LABELS"}
+
+
+IDS = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 2
+
+
+def fill(root, image, mask, count=4):
+    """Images and masks whose places are made from their numbers."""
+    for number in range(count):
+        miniatures.write(root / image(number), miniatures.make_image(seed=number))
+        miniatures.write(root / mask(number), miniatures.gray(IDS))
+
+
+def splits_of(found):
+    assert found.fatal == []
+    return {split: sorted(each.item.image.stem for each in items) for split, items in found.splits.items()}
+
+
+def place(number):
+    return "val" if number == 3 else "train"
+
+
+@pytest.mark.parametrize(
+    ("image", "mask"),
+    [
+        ("images/{}.jpg", "masks/{split}/{}.png"),
+        ("images/{split}/{}.jpg", "masks/{}.png"),
+        ("photos/{}.jpg", "gt/{split}/{}.png"),
+        ("photos/{split}/{}.jpg", "gt/{}.png"),
+    ],
+)
+def test_splits_of_either_side_divide_the_images(tmp_path, image, mask):
+    fill(tmp_path, lambda n: image.format(n, split=place(n)), lambda n: mask.format(n, split=place(n)))
+    found = inspect(tmp_path)
+    assert splits_of(found) == {"train": ["0", "1", "2"], "val": ["3"]}
+    assert ("the splits are those of the masks: train, val" in found.layout.reasons) == ("split" in mask)
+
+
+def test_masks_of_both_splits_of_one_image_are_no_classes(tmp_path):
+    for split in ("train", "val"):
+        fill(tmp_path, "images/{}.jpg".format, lambda n, split=split: f"masks/{split}/{n}.png")
+    assert words(tmp_path)[0] == (
+        "images/0.jpg: expected its mask in the folder of one split, found masks/train/0.png and masks/val/0.png. Divide "
+        "the images into folders as the masks are."
+    )

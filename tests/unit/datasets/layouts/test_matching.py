@@ -28,6 +28,11 @@ CASES = {
         {"img_1": ["lab_01"], "img_2": ["lab_02"]},
     ),
     "both with words behind": (["1_rgb", "2_rgb"], ["1_gt", "2_gt"], {"1_rgb": ["1_gt"], "2_rgb": ["2_gt"]}),
+    "numbers with zeros before them": (
+        ["0", "1", "10"],
+        ["0/00000_hair", "0/00001_hair", "1/00010_hair", "1/00010_nose"],
+        {"0": ["0/00000_hair"], "1": ["0/00001_hair"], "10": ["1/00010_hair", "1/00010_nose"]},
+    ),
     "one number twice is none": (["i1", "i2"], ["m1", "m01"], {}),
 }
 

@@ -138,3 +138,22 @@ def test_images_of_another_size_than_their_rows_state_are_refused(tmp_path):
         "1.jpg: expected an image of 48 x 64 (height x width), which its annotations were made for, found 24 x 32, as viewers "
         "show it (EXIF orientation counts). The annotations are of an image 2 times as large. Use that image."
     ]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_smaller_object_lies_on_a_larger_one_and_overlaps_are_noted(tmp_path, order):
+    """Of two classes, one inside the other, whichever row comes first."""
+    rows = ["a.jpg,small,35 4", "a.jpg,large,25 48"][::order]
+    write(tmp_path / "a.jpg", make_image((24, 32)))
+    write(tmp_path / "train.csv", "\n".join(["ImageId,ClassId,EncodedPixels", *rows]))
+    found = inspect(tmp_path)
+    assert [problem.message for problem in found.problems] == [
+        "train.csv: runs of classes overlap in 1 of the first 1 image with several, such as a.jpg. There the smaller object "
+        "counts."
+    ]
+    expected = np.zeros(24 * 32, np.uint8)
+    expected[24:72], expected[34:38] = 1, 2
+    (record,) = records(pack(found, tmp_path / "data"), "train")
+    ids = decode_mask(decode_segmentation(record).mask, "m")
+    by_order = [expected.reshape(32, 24).T, expected.reshape(24, 32)]
+    assert any(np.array_equal(ids, each) for each in by_order)

@@ -40,6 +40,19 @@ def test_masks_of_classes_are_put_together(tmp_path, pattern):
         assert np.array_equal(mask, CORNER * 1 + TOP * 2)
 
 
+def test_parts_lie_in_folders_of_many_and_have_zeros_before_their_numbers(tmp_path):
+    """CelebAMask-HQ: image 7 has the masks 0/00007_hair.png and 0/00007_nose.png, and 2,000 images a folder."""
+    for number in range(4):
+        miniatures.write(tmp_path / f"raw/CelebA-HQ-img/{number}.jpg", miniatures.make_image(seed=number))
+        for name, there in {"hair": TOP, "nose": CORNER}.items():
+            path = tmp_path / f"raw/anno/{number // 2}/{number:05d}_{name}.png"
+            miniatures.write(path, miniatures.gray(there.astype(np.uint8) * 255))
+    found = inspect(tmp_path / "raw")
+    assert (found.problems, found.labels.classes) == ((), ("background", "hair", "nose"))
+    for mask in masks_of(found, tmp_path / "data"):
+        assert np.array_equal(mask, TOP * 1 + CORNER * 2)
+
+
 def test_classes_that_overlap_are_reported(tmp_path):
     fill(tmp_path, {"cell": TOP, "nucleus": LEFT}, "masks/{1}/{0}.png")
     assert [problem.message for problem in inspect(tmp_path).problems] == [

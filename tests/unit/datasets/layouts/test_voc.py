@@ -214,3 +214,17 @@ def test_trainval_is_train_where_there_is_no_other_list_as_voc_2007_has_it(tmp_p
             (lists / f"{split}.txt").unlink()
     found = inspect(tmp_path, how=LayoutOptions(task=task))
     assert [each.item.name for each in found.splits["train"]] == ["2007_000001", "2007_000002", "2007_000003"]
+
+
+@pytest.mark.parametrize(("task", "kind"), [("segmentation", "Segmentation"), ("detection", "Main")])
+def test_images_with_labels_in_no_list_are_noted(tmp_path, task, kind):
+    miniatures.voc_(tmp_path)
+    lists = tmp_path / "ImageSets" / kind
+    names = (lists / "train.txt").read_text().split()
+    (lists / "train.txt").write_text(names[0])
+    found = inspect(tmp_path, how=LayoutOptions(task=task))
+    said = [problem.message for problem in found.problems if problem.kind == "image in no list"]
+    assert said == [
+        f"JPEGImages/{name}.jpg: no list of train, val or test names it. It is left out." for name in names[1:]
+    ]
+    assert said
