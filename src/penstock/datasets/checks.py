@@ -119,9 +119,13 @@ def _leaks(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:
     for first, each in copies(single):
         if first.item.split != each.item.split:
             name, other = (named(f.item.image, folder) for f in (each, first))
+            found, remedy = f"the same bytes as {other}", "Remove one of them"
+            if name == other:
+                splits = f"{first.item.split} and {each.item.split}"
+                found, remedy = f"it in {splits}", "Leave it in one of the lists or tables that name it"
             message = (
-                f"{name}: expected an image that is in one split only, found the same bytes as {other}. "
-                "Remove one of them, because scores on training images mean nothing."
+                f"{name}: expected an image that is in one split only, found {found}. {remedy}, because scores on "
+                "training images mean nothing."
             )
             yield Problem("duplicate across splits", name, message)
 

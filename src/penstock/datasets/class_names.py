@@ -22,6 +22,7 @@ _NEARLY: Final = 0.8  # of two words is the same, as difflib measures it
 _SHORTEST: Final = 4  # letters of a word that could be another one misspelt
 _MOST, _NEARLY_ALL = 0.5, 0.9  # of the pixels
 _BACKGROUND: Final = re.compile(r"back|\bbg\b|void|none|no_|not|other|unlabel|ground|class_?0", re.IGNORECASE)
+_ABSENT: Final = re.compile(r"<?n/?a>?|#n/?a|null|none|nil|missing|unknown|\?+|-+|\.", re.IGNORECASE)
 _SEPARATORS: Final = re.compile(r"\s*[,;|]\s*")
 
 
@@ -34,6 +35,7 @@ def doubts(items: Sequence[InspectedItem], labels: Labels, folder: Path, kind: K
     yield from _without_background(items, labels, place, kind)
     for message in (
         *_negative(labels.classes),
+        *_missing(labels.classes),
         *_alike(labels.classes),
         *_misspelt(items, labels.classes, kind),
         *_joined(labels.classes),
@@ -82,6 +84,13 @@ def _negative(classes: Sequence[str]) -> Iterator[str]:
     if len(numbers) == len(classes) > 1:
         for name in (name for name in numbers if name.startswith("-")):
             yield f"class {name!r} is a class of its own: if it marks what has no label, remove its rows."
+
+
+def _missing(classes: Sequence[str]) -> Iterator[str]:
+    """Classes such as NA or null, as R, Excel and databases write a value that is missing."""
+    for name in classes if len(classes) > 1 else ():
+        if _ABSENT.fullmatch(name):
+            yield f"class {name!r} is a class of its own: if it stands for a label that is missing, remove its rows."
 
 
 def _alike(classes: Sequence[str]) -> Iterator[str]:

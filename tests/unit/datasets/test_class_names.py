@@ -87,6 +87,17 @@ def test_a_class_0_that_may_be_the_background_is_noted(tmp_path, names, ids, par
     assert (said in notes(tmp_path)) == bool(part)
 
 
+@pytest.mark.parametrize("name", ["NA", "n/a", "#N/A", "<NA>", "null", "None", "?", "-"])
+def test_a_class_that_stands_for_no_label_is_noted(tmp_path, name):
+    for number in range(6):
+        write(tmp_path / f"{number}.jpg", make_image(seed=number))
+    rows = "".join(f"{number}.jpg,{('0', '1', name)[number % 3]}\n" for number in range(6))
+    write(tmp_path / "labels.csv", f"file,label\n{rows}")
+    assert notes(tmp_path) == [
+        f"class {name!r} is a class of its own: if it stands for a label that is missing, remove its rows."
+    ]
+
+
 def test_a_negative_number_as_a_class_is_noted(tmp_path):
     for number in range(6):
         write(tmp_path / f"{number}.jpg", make_image(seed=number))

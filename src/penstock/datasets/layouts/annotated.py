@@ -12,6 +12,7 @@ import numpy as np
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import typed
+from penstock.datasets.layouts.columns import group_column
 from penstock.datasets.layouts.lookup import unnamed_images
 from penstock.datasets.layouts.shapes import in_pixels
 from penstock.errors import DatasetError
@@ -21,7 +22,7 @@ from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem,
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from penstock.datasets.layouts.lookup import Images
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 BACKGROUND: Final = "background"
+_SPLITS: Final = ("split", "set", "subset", "partition")
 _MAX: Final = 255  # classes of a mask, as 255 does not count
 
 
@@ -45,6 +47,7 @@ class AnnotatedImage:
         tags: classes of the whole image.
         size: (height, width) that the annotations were made for, or 0; where it is 0, masks take the image's own size.
         relative: whether the shapes are in fractions of the image's size.
+        group: of images that belong together.
     """
 
     split: str
@@ -55,6 +58,7 @@ class AnnotatedImage:
     tags: tuple[str, ...] = ()
     size: tuple[int, int] = (0, 0)
     relative: bool = False
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,9 @@ class Annotations:
 
     def layout(self, folder: Path) -> Layout | None:
         """The layout for the task that the shapes suggest, with those for other tasks; None without annotations."""
+        if divided := _by_tags(self.images):
+            about = f"{self.reason}; tags that are called as splits divide the images"
+            return replace(self, images=divided, reason=about).layout(folder)
         self.problems.extend(unnamed_images(folder, [each.image for each in self.images]))
         shapes = [shape for each in self.images for shape in each.shapes]
         outlined = sum(shape.is_outlined for shape in shapes)
@@ -87,7 +94,8 @@ class Annotations:
             ways = [self._boxes, self.masks, self.instances] if outlined else [self._boxes]
         if any(each.tags for each in self.images):
             ways.append(self._classes)
-        made = [way(folder) for way in ways]
+        groups = {each.image: each.group for each in self.images if each.group}
+        made = [_grouped(way(folder), groups) for way in ways]
         return replace(made[0], others=tuple(made[1:])) if made else None
 
     def _names(self, folder: Path, used: Iterable[str]) -> tuple[str, ...]:
@@ -173,6 +181,32 @@ class Annotations:
         return Layout(
             "classification", self.name, (self.reason, reason), tuple(items), Labels(classes), tuple(problems)
         )
+
+
+def _by_tags(images: Sequence[AnnotatedImage]) -> list[AnnotatedImage]:
+    """The images in the splits that their tags name, where each has one such tag and there are several; or none."""
+    splits = [[split for tag in each.tags if (split := listing.split_of(tag))] for each in images]
+    known = {split for found in splits for split in found}
+    if len(known) <= 1 or any(len(found) != 1 for found in splits) or {each.split for each in images} != {"train"}:
+        return []
+    return [
+        replace(each, split=found[0], tags=tuple(tag for tag in each.tags if not listing.split_of(tag)))
+        for each, found in zip(images, splits, strict=True)
+    ]
+
+
+def _grouped(layout: Layout, groups: Mapping[Path | FilePart, str]) -> Layout:
+    items = (replace(item, group=groups.get(item.image, item.group)) for item in layout.items)
+    return replace(layout, items=tuple(items)) if groups else layout
+
+
+def said_in(held: Mapping[str, Any]) -> tuple[str, str]:
+    """The split and the group of an image that its fields name, such as `split` and `patient_id`; "" for none."""
+    named_as = {key.lower(): value for key, value in held.items()}
+    words = [value for key in _SPLITS if isinstance(value := named_as.get(key), str)]
+    column = group_column([*held])
+    group = held[column] if column else ""
+    return next(filter(None, map(listing.split_of, words)), ""), str(group) if isinstance(group, str | int) else ""
 
 
 def _edges_of(each: AnnotatedImage) -> tuple[Box, ...]:

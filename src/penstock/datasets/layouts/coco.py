@@ -27,12 +27,22 @@ if TYPE_CHECKING:
 _IGNORED: Final = 255
 
 
+_GROUPS: Final = ("location", "seq_id", "video_id", "patient_id")
+
+
 class _Shown(NamedTuple):
     """An image, where it lies, and what is said of it."""
 
     image: Image
     place: Path
     annotations: list[Annotation]
+    group: str
+
+    def item(self, split: str, label: Any, **more: Any) -> Item:
+        """The item with its label; `split` is that of the file, which counts where the image names none."""
+        own = listing.split_of(self.image.split) if isinstance(self.image.split, str) else ""
+        name = Path(self.image.file_name).stem
+        return Item(own or split, name, self.place, label=label, group=self.group, **more)
 
 
 def recognise_boxes(folder: Path) -> Layout | None:
@@ -52,7 +62,7 @@ def recognise_boxes(folder: Path) -> Layout | None:
             except DatasetError as error:
                 problems.append(Problem("object without a box", named(each.place, folder), str(error)))
             problems += coco_shapes.contradictions(named(each.place, folder), each.annotations)
-            items.append(Item(split, Path(each.image.file_name).stem, each.place, label=boxes, size=size))
+            items.append(each.item(split, boxes, size=size))
     problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: boxes as x, y, width, height"
     return Layout("detection", "COCO", (reason,), tuple(items), Labels(classes), tuple(problems), boxes="xywh")
@@ -66,13 +76,13 @@ def recognise_classes(folder: Path) -> Layout | None:
     classes, items = _classes(files, problems), []
     for split, file in files.items():
         order = _order(file.tree, classes)
-        for image, place, own in _images(folder, file, problems):
-            found = {_category(each, order, str(file.path)) for each in own}
+        for shown in _images(folder, file, problems):
+            found = {_category(each, order, str(file.path)) for each in shown.annotations}
             if len(found) == 1:
-                items.append(Item(split, Path(image.file_name).stem, place, label=found.pop()))
+                items.append(shown.item(split, found.pop()))
             else:
                 names = ", ".join(classes[label] for label in sorted(found)) or "none"
-                problems.append(_without_one_class(named(place, folder), names))
+                problems.append(_without_one_class(named(shown.place, folder), names))
     problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: categories of whole images"
     return Layout("classification", "COCO classes", (reason,), tuple(items), Labels(classes), tuple(problems))
@@ -109,12 +119,13 @@ def recognise_masks(folder: Path) -> Layout | None:
         )
     for split, file in files.items():
         order = _order(file.tree, classes)
-        for image, place, own in _images(folder, file, problems):
+        for shown in _images(folder, file, problems):
+            image, place, own, _ = shown
             problems += coco_shapes.contradictions(named(place, folder), own)
             problems += [_unlined(named(place, folder), each) for each in own if not each.segmentation]
             draw = partial(_mask, own, order, (image.height, image.width), f"{file.path}, image {image.id}")
             mask = FilePart(file.path, str(image.id), draw)
-            items.append(Item(split, Path(image.file_name).stem, place, label=mask, outlines=coco_shapes.edges(own)))
+            items.append(shown.item(split, mask, outlines=coco_shapes.edges(own)))
     problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: polygons and run lengths"
     return Layout("segmentation", "COCO masks", (reason,), tuple(items), labels, tuple(problems), names_masks=True)
@@ -128,7 +139,8 @@ def recognise_instances(folder: Path) -> Layout | None:
     classes, items = _classes(files, problems), []
     for split, file in files.items():
         order = _order(file.tree, classes)
-        for image, place, own in _images(folder, file, problems):
+        for shown in _images(folder, file, problems):
+            image, place, own, _ = shown
             problems += coco_shapes.contradictions(named(place, folder), own)
             problems += [_left_out(named(place, folder), each) for each in own if not each.segmentation]
             where = f"{file.path}, image {image.id}"
@@ -138,8 +150,7 @@ def recognise_instances(folder: Path) -> Layout | None:
                 if each.segmentation
             )
             size = (image.height, image.width)
-            stem = Path(image.file_name).stem
-            items.append(Item(split, stem, place, label=instances, size=size, outlines=coco_shapes.edges(own)))
+            items.append(shown.item(split, instances, size=size, outlines=coco_shapes.edges(own)))
     problems += unnamed_images(folder, [item.image for item in items])
     reason = f"{', '.join(file.path.name for file in files.values())}: objects from polygons and run lengths"
     return Layout("instances", "COCO instances", (reason,), tuple(items), Labels(classes), tuple(problems))
@@ -200,6 +211,7 @@ def _images(folder: Path, file: File, problems: list[Problem]) -> Iterator[_Show
         else:
             problems.append(_nowhere(name, each))
     places, elsewhere = _places(folder, path), Images(folder)
+    group = _group_field(file.tree.images)
     for image in files.values():
         place = next(filter(None, (listing.file_of(root, image.file_name) for root in places)), None)
         place = place or _elsewhere(folder, path, image, elsewhere)
@@ -208,7 +220,13 @@ def _images(folder: Path, file: File, problems: list[Problem]) -> Iterator[_Show
         else:
             if broken := file.broken.get(image.id):
                 problems.append(replace(broken, file=named(place, folder)))
-            yield _Shown(image, place, own.get(image.id, []))
+            yield _Shown(image, place, own.get(image.id, []), str(getattr(image, group) or "") if group else "")
+
+
+def _group_field(images: Sequence[Image]) -> str:
+    """The field of images that belong together, with several values: of camera traps the place; "" for none."""
+    held = {name: {str(value) for image in images if (value := getattr(image, name))} for name in _GROUPS}
+    return next((name for name, values in held.items() if len(values) > 1), "")
 
 
 def _elsewhere(folder: Path, path: Path, image: Image, images: Images) -> Path | None:

@@ -30,12 +30,17 @@ class Runs(msgspec.Struct):
 
 
 class Image(msgspec.Struct):
-    """An image, with its size in pixels where it is stated."""
+    """An image, with its size in pixels where it is stated, and where and when it was taken."""
 
     id: int | str
     file_name: str
     height: int = 0
     width: int = 0
+    split: Any = None
+    location: Any = None
+    seq_id: Any = None
+    video_id: Any = None
+    patient_id: Any = None
 
 
 class Annotation(msgspec.Struct):

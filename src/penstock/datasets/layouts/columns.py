@@ -93,14 +93,15 @@ def group_column(header: Sequence[str]) -> str:
 def other_images(
     table: str, rows: Mapping[int, Row], header: Sequence[str], taken: str, images: Images
 ) -> list[Problem]:
-    """The problem of a table of pairs of images: another column names images that the taken one never names."""
+    """The problem of a table of pairs of images: another column names other images than the taken one."""
     if not taken:
         return []
     first = list(islice(rows.values(), _LOOKED_AT))
-    own = {row.get(taken.lower(), "") for row in rows.values()}
+    own = [images.find(row.get(taken.lower(), "")) for row in first]
     for column in header:
         cells = [row.get(column.lower(), "") for row in first]
-        if column != taken and own.isdisjoint(cells) and _named_images(cells, images)[1] > len(first) / 2:
+        others = sum(images.find(cell) != place for cell, place in zip(cells, own, strict=True))
+        if column != taken and 2 * min(others, _named_images(cells, images)[1]) > len(first):
             message = (
                 f"{table}: expected one column of images, found {taken} and {column}. Choose one, for example with "
                 f"--field image={shlex.quote(taken)}. Pairs of images have no task."

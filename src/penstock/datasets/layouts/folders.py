@@ -57,7 +57,9 @@ def recognise(folder: Path) -> Layout | None:
     splits = divided or {"train": folder}
     depth = _depth(splits.values())
     called = {listing.composed(each.name) for path in splits.values() for each in _classes(path, depth) if _holds(each)}
-    classes = sorted(called, key=lambda name: (int(name) if _NUMBER.fullmatch(name) else -1, name))
+    stated = class_lists.read_classes(folder)
+    by_number = sorted(called, key=lambda name: (int(name) if _NUMBER.fullmatch(name) else -1, name))
+    classes = [*stated] if sorted(stated) == sorted(called) else by_number
     if not any(listing.is_image(path) for root in splits.values() for path in listing.files(root)) or not classes:
         return None
     items: list[Item] = []

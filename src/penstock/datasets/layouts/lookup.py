@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN: Final = 3  # files in a sentence
+_NUMBER: Final = re.compile(r"([0-9]{1,18})(\.0+)?")
 
 
 def plain(text: str) -> str:
@@ -45,7 +47,7 @@ class Images:
         direct = (listing.file_of(place, PureWindowsPath(text).as_posix()) for place in self._near)
         if found := next(filter(None, direct), None):
             return found
-        there = self._of_that_name(name)
+        there = self._of_that_name(name) or self._of_that_number(name)
         return there[0] if len(there) == 1 else self._of_that_end(name, there)
 
     def _of_that_end(self, name: str, there: Sequence[Path]) -> Path | None:
@@ -72,6 +74,19 @@ class Images:
     def _of_that_name(self, name: str) -> list[Path]:
         last = PurePosixPath(name).name
         return self._by_name.get(last) or self._folded.get(last.casefold(), []) if name else []
+
+    def _of_that_number(self, name: str) -> list[Path]:
+        """The images of a number, which has lost zeros or got a fraction where a table was written: 7.0 is 0007.jpg."""
+        match = _NUMBER.fullmatch(name)
+        return self._by_number.get(int(match[1]), []) if match else []
+
+    @cached_property
+    def _by_number(self) -> dict[int, list[Path]]:
+        found: dict[int, list[Path]] = {}
+        for path in filter(listing.is_image, listing.files(self._inside)):
+            if match := _NUMBER.fullmatch(path.stem):
+                found.setdefault(int(match[1]), []).append(path)
+        return found
 
     @cached_property
     def _folded(self) -> dict[str, list[Path]]:

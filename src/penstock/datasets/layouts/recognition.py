@@ -19,8 +19,8 @@ from penstock.datasets.layouts import (
     several,
     split_lists,
     stated_pairs,
-    table,
     table_boxes,
+    table_problems,
     unread,
 )
 from penstock.datasets.layouts.adjusting import adjusted
@@ -90,7 +90,7 @@ def recognise(folder: Path, how: LayoutOptions) -> Layout:
     bare = found is None or (_unlabelled(found) and not how.layout)
     if found is None and how.task and not how.layout and (other := _found(folder, replace(how, task=""))):
         raise _of_another_task(folder, how.task, other)
-    nameless = (table.without_names(folder) or unread.refusal(folder)) if bare else None
+    nameless = (table_problems.without_names(folder) or unread.refusal(folder)) if bare else None
     if nameless or found is None or (bare and not how.images and advice.has_annotations(folder)):
         raise nameless or _unknown(folder, how)
     if not found.items:

@@ -33,7 +33,6 @@ from penstock.datasets.layouts.csv_files import BEYOND, SUBMISSION, check_column
 from penstock.datasets.layouts.lookup import Images, folder_of, plain
 from penstock.datasets.layouts.one_hot import LABEL, one_hot
 from penstock.datasets.layouts.split_columns import SPLIT, with_splits
-from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem, named
 
 if TYPE_CHECKING:
@@ -215,21 +214,6 @@ def _joined(layouts: Sequence[Layout]) -> Layout:
     )
 
 
-def without_names(folder: Path) -> DatasetError | None:
-    """The error for a CSV file whose first line names an image and no columns."""
-    for path in listing.plain(folder, "*.csv"):
-        _, header = read_rows(path)
-        images = Images(folder)
-        if any(images.find(cell) for cell in header if cell):
-            return DatasetError(
-                f"{path}, line 1",
-                expected="the names of the columns, such as file,label,split",
-                found=", ".join(header)[:80],
-                remedy="Add them as the first line",
-            )
-    return None
-
-
 def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -> Layout:
     """What one table says of its images, which are of the `usual` split where it has no column of splits."""
     path, rows, columns, called, splits, _ = table
@@ -267,6 +251,7 @@ def _layout(folder: Path, table: _Table, usual: str, classes: tuple[str, ...]) -
             size = (0, 0) if read.relative else table_boxes.size_in(lines[own[0]], edges, boxes[:1])
             items.append(Item(part, _stem(name), image, tuple(boxes), (), read.relative, size=size))
     problems += table_boxes.mixed(folder, path, edges[0], read) if read and read.mixed else []
+    problems += [] if read else table_problems.other_folders(folder, path, items, classes)
     problems += table_problems.raters(path.relative_to(folder).as_posix(), lines, columns, file) if read else []
     reasons = (
         f"{path.name} with columns {', '.join(called)}"

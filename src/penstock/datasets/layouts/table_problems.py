@@ -1,18 +1,26 @@
-"""What can be wrong with the rows of a table, and with tables beside each other."""
+"""What can be wrong with tables, their rows, and tables beside each other."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
-from penstock.kinds.items import Problem
+from penstock.datasets import listing
+from penstock.datasets.layouts.csv_files import read_rows
+from penstock.datasets.layouts.lookup import Images
+from penstock.errors import DatasetError
+from penstock.kinds.items import Problem, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from penstock.kinds.items import Item
 
+_HALF: Final = 2
+_EDGES: Final = ("xmin", "ymin", "xmax", "ymax")
+_NUMBER: Final = re.compile(r"[-+]?\d*\.?\d+([eE][-+]?\d+)?")
 _SHOWN: Final = 5  # numbers of lines in a sentence
 _RATER: Final = re.compile(r"(rad|reader|rater|annotator|labell?er|grader|doctor|expert|worker)([-_ ]?(id|name))?")
 
@@ -68,6 +76,21 @@ def twice(name: str, table: str, lines: list[int]) -> Problem:
     return Problem("two labels", name, message)
 
 
+def other_folders(folder: Path, table: Path, items: Sequence[Item], classes: Sequence[str]) -> list[Problem]:
+    """The problem of images in folders that are called as other classes than those of their rows."""
+    above = [(item, listing.composed(named(item.image, folder)).split("/")[-2:-1]) for item in items]
+    within = [(item, names[0]) for item, names in above if names and names[0] in classes]
+    differ = [item for item, name in within if classes[item.label] != name]
+    if not differ or _HALF * len(within) < len(items):
+        return []
+    message = (
+        f"{named(table, folder)}: expected the classes that the folders of the images are called as, found another for "
+        f"{counted(len(differ), 'image')}, such as {classes[differ[0].label]} for {named(differ[0].image, folder)}. "
+        "Correct the table or move the images; or move the table away, so that the folders count."
+    )
+    return [Problem("other classes than those of folders", named(table, folder), message, whole=True)]
+
+
 def raters(place: str, rows: Mapping[int, Mapping[str, str]], columns: Sequence[str], file: str) -> list[Problem]:
     """Boxes that several people have drawn in one image, each perhaps of the same objects."""
     for column in filter(_RATER.fullmatch, columns):
@@ -83,3 +106,30 @@ def raters(place: str, rows: Mapping[int, Mapping[str, str]], columns: Sequence[
             )
             return [Problem("boxes of several raters", place, message, whole=True)]
     return []
+
+
+def without_names(folder: Path) -> DatasetError | None:
+    """The error for a CSV file whose first line names an image and no columns."""
+    for path in listing.plain(folder, "*.csv"):
+        _, header = read_rows(path)
+        images = Images(folder)
+        if any(images.find(cell) for cell in header if cell):
+            return DatasetError(
+                f"{path}, line 1",
+                expected="the names of the columns, such as file,label,split",
+                found=", ".join(header)[:80],
+                remedy=f"Write them above it, for example {_likely_names(header, images)}",
+            )
+    return None
+
+
+def _likely_names(cells: Sequence[str], images: Images) -> str:
+    """Names for columns whose first cells are these: a split, an image, a class, edges of a box."""
+    edges, words = iter(_EDGES), iter(("label", *(f"column{number}" for number in range(len(cells)))))
+    names = []
+    for cell in cells:
+        is_number = _NUMBER.fullmatch(cell)
+        named_by = {"split": listing.split_of(cell) or cell == "UNASSIGNED", "file": images.find(cell)}
+        known = next((name for name, value in named_by.items() if value and name not in names), "")
+        names.append(known or (next(edges, "") if is_number else next(words) if cell else ""))
+    return ",".join(names)

@@ -24,11 +24,12 @@ from penstock.kinds import boxes
 from penstock.kinds.items import Box, Item, Labels, Problem, unlabelled_split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 _BOX: Final = 4
 _WIDEST: Final = 2  # images: a box that is wider is none
+_NEAR: Final = 0.01  # of the image, that a key point may lie outside its box
 _MANY: Final = 3  # outlines
 _POINTS: Final = 6  # numbers of the smallest outline
 _FAR: Final = 1e3  # widths of the image: what lies further out is no coordinate
@@ -91,7 +92,7 @@ def recognise(folder: Path) -> Layout | None:
     reason = f"{where}: boxes as middle and size, in fractions of the image"
     reason += "; key points, which have no task, are left out" if posed else ""
     problems += _from_one(folder, items, names)
-    problems += _poses(folder, [len(line) for each in drawn for shape in each.shapes for line in shape.outlines])
+    problems += _poses(folder, [line for each in drawn for shape in each.shapes for line in shape.outlines])
     layout = Layout("detection", "YOLO", (reason,), tuple(items), Labels(names), tuple(problems))
     if not any(shape.is_outlined for each in drawn for shape in each.shapes):
         return layout
@@ -107,14 +108,30 @@ def _from_one(folder: Path, items: list[Item], names: tuple[str, ...]) -> Iterat
         yield class_names.from_one(str(folder), "box", names)
 
 
-def _poses(folder: Path, points: list[int]) -> Iterator[Problem]:
-    """A note of many outlines of one number of points, as boxes with key points are where no `kpt_shape` says so."""
-    if len(points) >= _MANY and len({*points}) == 1 and points[0] > _BOX:
+def _poses(folder: Path, outlines: Sequence[Sequence[tuple[float, float]]]) -> Iterator[Problem]:
+    """Outlines of one number of points, which may be boxes with key points where no `kpt_shape` says so.
+
+    A problem where the first two points are the middle and the size of a box that holds all others, else a note.
+    """
+    if len(outlines) < _MANY or len({*map(len, outlines)}) > 1:
+        return
+    count, are_boxes = len(outlines[0]), all(map(_is_box_with_points, outlines))
+    if count > _BOX or are_boxes:
+        found = ", of which the first two are the middle and the size of a box around the others" if are_boxes else ""
         message = (
-            f"{folder}: all {len(points):,} outlines have {points[0]} points. If they are boxes with key points, write "
-            "kpt_shape into data.yaml, so that the boxes are read."
+            f"{folder}: all {len(outlines):,} outlines have {count} points{found}. If they are boxes with key points, "
+            "write kpt_shape into data.yaml, so that the boxes are read."
         )
-        yield Problem("outlines of one length", str(folder), message, fatal=False, whole=True)
+        yield Problem("outlines of one length", str(folder), message, fatal=are_boxes, whole=True)
+
+
+def _is_box_with_points(outline: Sequence[tuple[float, float]]) -> bool:
+    middle, size, *points = outline
+    return all(
+        abs(at - center) <= side / 2 + _NEAR
+        for point in points
+        for at, center, side in zip(point, middle, size, strict=True)
+    )
 
 
 def _read_text(folder: Path, image: Path, text: Path, problems: list[Problem], *, posed: bool) -> list[_Object]:

@@ -51,8 +51,9 @@ def recognise(folder: Path) -> Layout | None:
     found = Annotations("FiftyOne", f"labels of {counted(count, 'image')} in {names}", classes=classes)
     for path, (entries, names_by_id) in files.items():
         images = Images(path.parent / "data")
+        splits = _splits(path)
         for wanted, said in entries.items():
-            _add(found, folder, path, wanted, said, names_by_id, images)
+            _add(found, folder, path, wanted, said, names_by_id, images, splits.get(wanted, ""))
     return found.layout(folder)
 
 
@@ -78,6 +79,14 @@ def _entries(path: Path) -> tuple[dict[str, Any], tuple[str, ...]] | None:
     return {str(each["filepath"]): _label_field(each) for each in samples}, ()
 
 
+def _splits(path: Path) -> dict[str, str]:
+    """The split of each sample that a tag of it names."""
+    samples = jsons.read(path).get("samples") or []
+    tags = {str(each["filepath"]): each.get("tags") for each in samples}
+    named_so = {name: map(listing.split_of, map(str, each)) for name, each in tags.items() if isinstance(each, list)}
+    return {name: next(filter(None, splits), "") for name, splits in named_so.items()}
+
+
 def _label_field(sample: dict[str, Any]) -> Any:
     """The labels of a sample: its ground truth, or the first field that has some."""
     fields = [sample.get("ground_truth"), *sample.values()]
@@ -91,8 +100,9 @@ def _label_field(sample: dict[str, Any]) -> Any:
 
 
 def _add(
-    found: Annotations, folder: Path, path: Path, wanted: str, said: Any, classes: tuple[str, ...], images: Images
-) -> None:
+    found: Annotations, folder: Path, path: Path, wanted: str, said: Any, classes: tuple[str, ...], images: Images,
+    split: str,
+) -> None:  # fmt: skip
     image = images.find(wanted) or images.find(wanted.replace("\\", "/").rpartition("/")[2])
     if image is None:
         found.problems.append(annotated.image_missing(named(path, folder), wanted, images.among(wanted)))
@@ -108,7 +118,7 @@ def _add(
     elif said is not None:
         label = annotated.entry_of(found, {"label": said}, "label", typed.Name, file=named(image, folder), where=where)
         tags = () if label is None else (annotated.class_name(label, classes),)
-    split = annotated.split_of(path, folder)
+    split = split or annotated.split_of(path, folder)
     found.images.append(AnnotatedImage(split, image.stem, image, path, own, tags, relative=relative))
 
 

@@ -103,12 +103,14 @@ def _add(found: Annotations, folder: Path, path: Path, task: dict[str, Any], ima
     where, shown = f"{name} (task {task.get('id', '?')})", named(image, folder)
     results = _results(found, task, shown, where)
     drawn = [each for each in results if _label(each)]
+    found.problems.extend(_several_labels(shown, where, each) for each in drawn if len(_labels(each)) > 1)
     read = annotated.read_shapes(found, drawn, _shape, image=shown, where=where)
     sizes = [typed.size(each.get("original_height"), each.get("original_width")) for each in drawn]
     own, relative = shapes.beside_painted(read, next(filter(all, sizes), (1, 1)))
     tags = tuple(tag for each in results for tag in _choices(each))
-    split = annotated.split_of(image, folder, path)
-    found.images.append(AnnotatedImage(split, image.stem, image, path, own, tags, relative=relative))
+    split, group = annotated.said_in(data if isinstance(data := task.get("data"), dict) else task)
+    split = split or annotated.split_of(image, folder, path)
+    found.images.append(AnnotatedImage(split, image.stem, image, path, own, tags, relative=relative, group=group))
 
 
 def _annotation_words(annotation: dict[str, Any]) -> str:
@@ -149,9 +151,21 @@ def _choices(each: dict[str, Any]) -> list[str]:
     return [str(choice) for choice in choices] if isinstance(choices, list) else [str(choices)]
 
 
-def _label(each: dict[str, Any]) -> str:
+def _labels(each: dict[str, Any]) -> list[str]:
     labels: Any = next((each[key] for key in _LABELS if each.get(key)), [])
-    return str(labels[0]) if isinstance(labels, list) and labels else ""
+    return [*map(str, labels)] if isinstance(labels, list) else []
+
+
+def _label(each: dict[str, Any]) -> str:
+    return next(iter(_labels(each)), "")
+
+
+def _several_labels(image: str, where: str, each: dict[str, Any]) -> Problem:
+    message = (
+        f"{image}: expected one label of each region, found {', '.join(_labels(each))} in {where}. Leave one, or leave "
+        "the image out with --skip-bad."
+    )
+    return Problem("region of several labels", image, message)
 
 
 def _shape(each: dict[str, Any], where: str) -> Shape | None:

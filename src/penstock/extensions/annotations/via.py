@@ -68,8 +68,11 @@ def _add(
     regions = annotated.entry_of(found, each, "regions", typed.Entries | dict[str, Any], file=shown, where=place) or ()
     entries = regions.values() if isinstance(regions, dict) else regions
     shapes = annotated.read_shapes(found, entries, partial(_shape, attributes), image=shown, where=place)
-    split = annotated.split_of(image, folder, path)
-    found.images.append(AnnotatedImage(split, wanted.rpartition(".")[0] or wanted, image, path, shapes))
+    held = each.get("file_attributes")
+    split, group = annotated.said_in(held) if isinstance(held, dict) else ("", "")
+    split = split or annotated.split_of(image, folder, path)
+    name = wanted.rpartition(".")[0] or wanted
+    found.images.append(AnnotatedImage(split, name, image, path, shapes, group=group))
 
 
 def _several(name: str, attributes: Mapping[str, set[str]]) -> Iterator[Problem]:

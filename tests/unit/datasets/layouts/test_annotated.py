@@ -661,3 +661,63 @@ def test_shapes_of_cvat_lie_on_each_other_as_it_says(tmp_path, orders, leaf):
     found = inspect(tmp_path)
     assert found.fatal == []
     assert dict(found.items[0].pixels).get(found.labels.classes.index("leaf"), 0) == leaf
+
+
+def tagged(root, tool):
+    """Four images with a box each, the last one in val by what the tool says of the image, and two patients."""
+    for number in range(4):
+        write(root / f"{'data/' if tool == 'FiftyOne' else ''}{number}.jpg", make_image(tools.SIZE, number))
+    splits, box = ["train", "train", "train", "val"], [[2, 3], [20, 15]]
+    said = [{"split": split, "patient_id": f"p{number // 2}"} for number, split in enumerate(splits)]
+    if tool == "LabelMe":
+        for number, split in enumerate(splits):
+            shape = {"label": "cat", "points": box, "shape_type": "rectangle"}
+            flags = {name: name == split for name in ("train", "val")}
+            tree = {
+                "shapes": [shape],
+                "imagePath": f"{number}.jpg",
+                "imageHeight": 24,
+                "imageWidth": 32,
+                "flags": flags,
+            }
+            write(root / f"{number}.json", json.dumps(tree))
+    if tool == "VIA":
+        shape = {"name": "rect", "x": 2, "y": 3, "width": 18, "height": 12}
+        regions = [{"shape_attributes": shape, "region_attributes": {"class": "cat"}}]
+        entry = {f"{n}.jpg": {"filename": f"{n}.jpg", "regions": regions, "file_attributes": said[n]} for n in range(4)}
+        write(root / "via.json", json.dumps(entry))
+    if tool == "Label Studio":
+        value = {"x": 10, "y": 10, "width": 50, "height": 40, "rectanglelabels": ["cat"]}
+        result = [{"type": "rectanglelabels", "value": value, "original_width": 32, "original_height": 24}]
+        tasks = [{"data": {"image": f"{n}.jpg", **said[n]}, "annotations": [{"result": result}]} for n in range(4)]
+        write(root / "export.json", json.dumps(tasks))
+    if tool == "FiftyOne":
+        boxes = {"detections": [{"label": "cat", "bounding_box": [0.1, 0.1, 0.5, 0.4]}]}
+        samples = [{"filepath": f"data/{n}.jpg", "tags": [splits[n]], "ground_truth": boxes} for n in range(4)]
+        write(root / "samples.json", json.dumps({"samples": samples}))
+    if tool == "Hugging Face":
+        objects = {"bbox": [[2, 3, 18, 12]], "categories": ["cat"]}
+        lines = (json.dumps({"file_name": f"{n}.jpg", "objects": objects, **said[n]}) for n in range(4))
+        write(root / "metadata.jsonl", "\n".join(lines))
+
+
+@pytest.mark.parametrize("tool", ["LabelMe", "VIA", "Label Studio", "FiftyOne", "Hugging Face"])
+def test_what_a_tool_says_of_images_divides_them(tmp_path, tool):
+    tagged(tmp_path, tool)
+    found = inspect(tmp_path, how=LayoutOptions(task="detection"))
+    assert found.fatal == []
+    assert {split: [each.item.image.stem for each in items] for split, items in found.splits.items()} == {
+        "train": ["0", "1", "2"], "val": ["3"],
+    }  # fmt: skip
+    if tool not in {"LabelMe", "FiftyOne"}:
+        assert [each.item.group for each in found.splits["train"]] == ["p0", "p0", "p1"]
+
+
+def test_a_region_of_several_labels_is_a_problem(tmp_path):
+    tagged(tmp_path, "Label Studio")
+    text = (tmp_path / "export.json").read_text()
+    (tmp_path / "export.json").write_text(text.replace('["cat"]', '["cat", "dog"]', 1))
+    assert words(tmp_path) == [
+        "0.jpg: expected one label of each region, found cat, dog in export.json (task ?). Leave one, or leave the image out "
+        "with --skip-bad."
+    ]

@@ -704,3 +704,20 @@ def test_areas_show_that_boxes_are_corners(tmp_path):
         f"areas of corners (left, top, right, bottom) in {count} of {count}. Read them as corners with --boxes xyxy."
     )
     assert not [one for one in words(tmp_path, LayoutOptions(boxes="xyxy")) if "areas of corners" in one]
+
+
+@pytest.mark.parametrize("field", ["seq_id", "location", "video_id"])
+@pytest.mark.parametrize("task", ["detection", "segmentation", "instances"])
+def test_images_say_their_split_and_what_they_belong_to(tmp_path, field, task):
+    """As those of camera traps do; places and sequences stay together."""
+    miniatures.coco(tmp_path)
+    (tmp_path / "annotations/instances_val2017.json").unlink()
+    path = tmp_path / "annotations/instances_train2017.json"
+    tree = json.loads(path.read_bytes())
+    for number, each in enumerate(tree["images"]):
+        each |= {field: f"s{number // 2}", "split": "train" if number else "Test"}
+    path.write_text(json.dumps(tree))
+    found = inspect(tmp_path, how=LayoutOptions(task=task))
+    groups = {each.item.name: (each.item.split, each.item.group) for each in found.items}
+    first, second, third = (Path(each["file_name"]).stem for each in tree["images"])
+    assert groups == {first: ("test", ""), second: ("train", "s0"), third: ("train", "s1")}

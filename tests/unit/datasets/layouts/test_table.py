@@ -390,9 +390,68 @@ def test_a_table_without_names_of_columns_is_named(tmp_path):
         inspect(tmp_path)
 
     assert str(caught.value) == (
-        f"{path}, line 1: expected the names of the columns, such as file,label,split, found p0.jpg, dog, train. Add them as the "
-        "first line."
+        f"{path}, line 1: expected the names of the columns, such as file,label,split, found p0.jpg, dog, train. Write them "
+        "above it, for example file,label,split."
     )
+
+
+def test_columns_are_named_in_the_order_of_the_cells(tmp_path):
+    """AutoML's tables have no names: a split, a place in the cloud, a class, and corners with gaps between them."""
+    lines = [
+        f"{split},gs://b/{n}.jpg,cat,0.1,0.2,,,0.5,0.6,," for n, split in enumerate(("TRAIN", "TRAIN", "VALIDATION"))
+    ]
+    for number in range(3):
+        miniatures.write(tmp_path / f"{number}.jpg", miniatures.make_image(seed=number))
+    miniatures.write(tmp_path / "automl.csv", "\n".join(lines))
+    with pytest.raises(DatasetError) as caught:
+        inspect(tmp_path)
+    first = "split,file,label,xmin,ymin,,,xmax,ymax,,"
+    assert caught.value.remedy == f"Write them above it, for example {first}"
+    miniatures.write(tmp_path / "automl.csv", "\n".join([first, *lines]))
+    found = inspect(tmp_path)
+    assert ({split: len(items) for split, items in found.splits.items()}, found.fatal) == ({"train": 2, "val": 1}, [])
+    (box,) = found.items[0].item.label
+    assert [box.left, box.top, box.right, box.bottom] == pytest.approx([3.2, 4.8, 16, 14.4])
+
+
+def test_a_table_and_folders_that_name_other_classes_are_a_problem(tmp_path):
+    rows = "".join(
+        f"{name}{n}.jpg,{'dog' if name == 'cat' and n == 2 else name}\n" for name in ("cat", "dog") for n in range(3)
+    )
+    for name in ("cat", "dog"):
+        for n in range(3):
+            miniatures.write(
+                tmp_path / f"{name}/{name}{n}.jpg", miniatures.make_image(seed=n + len(rows) * (name == "cat"))
+            )
+    miniatures.write(tmp_path / "labels.csv", f"file,label\n{rows}")
+    assert words(tmp_path) == [
+        "labels.csv: expected the classes that the folders of the images are called as, found another for 1 image, such as "
+        "dog for cat/cat2.jpg. Correct the table or move the images; or move the table away, so that the folders count."
+    ]
+    miniatures.write(tmp_path / "labels.csv", f"file,label\n{rows.replace('cat2.jpg,dog', 'cat2.jpg,cat')}")
+    assert words(tmp_path) == []
+
+
+@pytest.mark.parametrize("form", ["{}", "{}.0", "{:02}"])
+def test_numbers_may_have_lost_zeros(tmp_path, form):
+    for number in range(4):
+        miniatures.write(tmp_path / f"images/{number:04}.jpg", miniatures.make_image(seed=number))
+    rows = "".join(f"{form.format(number)},{'ab'[number % 2]}\n" for number in range(4))
+    miniatures.write(tmp_path / "labels.csv", f"id,label\n{rows}")
+    found = inspect(tmp_path)
+    assert found.fatal == []
+    assert {each.item.image.name: each.item.label for each in found.items} == {f"000{n}.jpg": n % 2 for n in range(4)}
+
+
+def test_one_image_in_tables_of_two_splits_is_named_once(tmp_path):
+    for number in range(4):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+    miniatures.write(tmp_path / "train.csv", "file,label\n0.jpg,a\n1.jpg,b\n2.jpg,a\n")
+    miniatures.write(tmp_path / "val.csv", "file,label\n2.jpg,a\n3.jpg,b\n")
+    assert words(tmp_path) == [
+        "images/2.jpg: expected an image that is in one split only, found it in train and val. Leave it in one of the lists "
+        "or tables that name it, because scores on training images mean nothing."
+    ]
 
 
 @pytest.mark.parametrize(
@@ -717,6 +776,8 @@ class TestColumns:
         ]
         found = inspect(tmp_path, how=LayoutOptions(fields={"image": "right_image"}))
         assert [each.item.name for each in found.items] == ["1", "3"]
+        self.make(tmp_path, "image1,image2,label\n0.jpg,1.jpg,a\n1.jpg,2.jpg,b\n2.jpg,3.jpg,a\n3.jpg,0.jpg,a\n")
+        assert words(tmp_path)[0].startswith("labels.csv: expected one column of images, found image1 and image2.")
 
     def test_two_images_of_a_row_may_be_the_same_ones(self, tmp_path):
         self.make(tmp_path, "photo,copy_of,label\n0.jpg,0.jpg,a\n1.jpg,0.jpg,b\n2.jpg,2.jpg,a\n3.jpg,1.jpg,b\n")

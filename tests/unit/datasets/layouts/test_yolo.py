@@ -374,10 +374,27 @@ def test_many_outlines_of_one_number_of_points_may_be_key_points(tmp_path):
     for split in ("train", "val"):
         (tmp_path / f"labels/{split}/a.txt").write_text("0 0.5 0.5 0.4 0.4 0.4 0.4 0.6 0.5 0.5 0.6\n" * 2)
     found = inspect(tmp_path)
+    assert [problem.message for problem in found.fatal] == [
+        f"{tmp_path}: all 4 outlines have 5 points, of which the first two are the middle and the size of a box around the "
+        "others. If they are boxes with key points, write kpt_shape into data.yaml, so that the boxes are read."
+    ]
+    (tmp_path / "labels/train/a.txt").write_text("0 0.5 0.5 0.4 0.4 0.4 0.4 0.6 0.5 0.5 0.9\n" * 2)
+    found = inspect(tmp_path)
+    assert found.fatal == []
     assert [problem.message for problem in found.problems if problem.kind == "outlines of one length"] == [
         f"{tmp_path}: all 4 outlines have 5 points. If they are boxes with key points, write kpt_shape into data.yaml, so "
         "that the boxes are read."
     ]
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_few_points_in_the_box_of_the_first_two_are_key_points(tmp_path, inside):
+    miniatures.yolo(tmp_path)
+    for split in ("train", "val"):
+        (tmp_path / f"labels/{split}/a.txt").write_text(
+            f"0 0.5 0.5 0.2 0.3 0.45 0.5 0.46 {0.5 if inside else 0.7}\n" * 2
+        )
+    assert ("outlines of one length" in {problem.kind for problem in inspect(tmp_path).fatal}) == inside
 
 
 def test_lists_of_lists_name_no_folder(tmp_path):
