@@ -238,6 +238,15 @@ def test_masks_may_have_the_ids_and_colours_of_the_raw_data(tmp_path, capsys):
     assert (color == np.array(palettes.CITYSCAPES)[plain]).all()
 
 
+def test_a_score_is_no_option_of_masks(run, raw, tmp_path, capsys):
+    image = next((raw / "images/val").iterdir())
+    assert call("predict", run, image, "-o", tmp_path / "out", "--score", 0.5, capsys=capsys) == (
+        2,
+        "",
+        "error: A minimum score is not supported for segmentation. Remove --score.\n",
+    )
+
+
 def test_what_is_only_for_masks_is_refused_for_classes(tmp_path, capsys):
     miniatures.folders(tmp_path / "raw")
     dataset = pack(inspect(tmp_path / "raw"), tmp_path / "data")

@@ -19,3 +19,12 @@ def test_a_sheet_of_a_recipe_that_leaves_the_shuffle_open(packed, tmp_path, caps
     code, _, err = call("show", packed.folder, *words, capsys=capsys)
 
     assert (code, err, (tmp_path / "sheet.png").is_file()) == (0, "", True)
+
+
+def test_another_seed_draws_other_crops(packed, tmp_path, capsys):
+    sheets = []
+    for number, seed in enumerate((1, 2, 1)):
+        words = ["--augmented", "--seed", seed, "--set", "augment.crop=[32,32]", "-o", tmp_path / f"{number}.png"]
+        assert call("show", packed.folder, *words, capsys=capsys)[0] == 0
+        sheets.append((tmp_path / f"{number}.png").read_bytes())
+    assert sheets[0] == sheets[2] != sheets[1]

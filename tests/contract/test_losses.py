@@ -7,6 +7,8 @@ import torch
 from support.losses import CLASSES, IGNORE, TERMS, drawn, value
 from torch.nn import functional
 
+from penstock.losses.custom import PerImage
+
 
 @pytest.mark.parametrize("name", TERMS)
 class TestEvery:
@@ -57,3 +59,11 @@ class TestEvery:
         value(term, logits, torch.where(target == IGNORE, IGNORE, 2).to(torch.uint8)).backward()
 
         assert torch.isfinite(logits.grad).all()
+
+
+def test_a_custom_loss_counts_images_with_a_label_alone():
+    """Whatever its function gives for the others."""
+    loss = PerImage(lambda logits, target, ignore: torch.ones(len(logits)), "mine.py:ones")
+    logits, target = drawn(5)
+    target[1:] = IGNORE
+    assert (float(loss.sum(logits, target, IGNORE)), int(loss.count(target, IGNORE))) == (1, 1)

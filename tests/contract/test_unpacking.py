@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import cv2
@@ -14,7 +15,7 @@ from support.commands import call
 from support.errors import refused
 
 import penstock as ps
-from penstock.datasets import unpack
+from penstock.datasets import FolderDataset, unpack
 from penstock.errors import DatasetError, LabelError, OutputError
 from penstock.images import RGB
 from penstock.kinds import KINDS
@@ -114,6 +115,21 @@ def test_vocs_masks_have_the_colours_of_labelmap(packed, tmp_path):
     for sample in data["train"]:
         shown = cv2.imread(str(tmp_path / f"out/SegmentationClass/{sample.name}.png"))[..., ::-1]
         np.testing.assert_array_equal(shown, colors[sample.label])
+
+
+def test_two_classes_of_one_colour_have_those_of_voc(tmp_path):
+    """Masks in labelmap.txt's colours could not be read back otherwise."""
+    ids = np.arange(24 * 32, dtype=np.uint8).reshape(24, 32) % 3
+    miniatures.write(tmp_path / "raw/images/a.png", miniatures.make_image())
+    miniatures.write(tmp_path / "raw/masks/a.png", miniatures.gray(ids))
+    ps.pack(tmp_path / "raw", tmp_path / "data", classes=["sky", "road", "path"])
+    packed = FolderDataset.open(tmp_path / "data")
+    kept = replace(packed.description, colors=((0, 0, 0), (9, 9, 9), (9, 9, 9)))
+    FolderDataset(packed.folder, replace(kept, content=kept.digest())).save()
+    ps.open(tmp_path / "data").unpack(tmp_path / "out", layout="voc")
+    again = ps.pack(tmp_path / "out", tmp_path / "again")
+    assert list(again.classes) == ["sky", "road", "path"]
+    np.testing.assert_array_equal(again["train"][0].label, ids)
 
 
 HOSTILE = [

@@ -56,3 +56,18 @@ def test_a_file_that_was_added_is_refused_whatever_its_name(tmp_path):
     (tmp_path / "code/.x.partial").write_text("")
     with pytest.raises(RunError, match="was not copied"):
         custom.carried.check(tmp_path, {})
+
+
+def test_two_files_of_one_name_are_not_copied_over_each_other(tmp_path):
+    for number in (1, 2):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / f"{number}/parts.py").write_text(f"value = {number}\n")
+    first, second = (custom.ImportPath(f"{tmp_path}/{number}/parts.py", "value") for number in (1, 2))
+    custom.carried.keep(first, "task", tmp_path / "run")
+    with pytest.raises(RunError) as caught:
+        custom.carried.keep(second, "loss.custom", tmp_path / "run")
+    assert str(caught.value) == (
+        f"loss.custom = {second}: expected files of different names, as all are copied into one folder, found another "
+        "parts.py. Rename one of them."
+    )
+    assert (tmp_path / "run/code/parts.py").read_text() == "value = 1\n"

@@ -162,6 +162,21 @@ def test_a_killed_pack_goes_on(raw, tmp_path):
     assert leftovers == []
 
 
+def test_shards_that_were_written_are_not_written_again(raw, tmp_path):
+    options = PackOptions(shard_bytes=20_000, threads=1)
+
+    def fail(done, total):
+        if len([*(tmp_path / "data" / JOURNAL).iterdir()]) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pack(inspect(raw), tmp_path / "data", options, progress=fail)
+    before = {path: path.stat().st_ino for path in (tmp_path / "data").glob("*.tfrecord")}
+    pack(inspect(raw), tmp_path / "data", options)
+    assert len(before) == 2
+    assert {path: path.stat().st_ino for path in before} == before
+
+
 class TestThreads:
     """Records of one shard are made by several threads, in any order, and written in theirs."""
 

@@ -9,6 +9,7 @@ import pytest
 from support import miniatures
 from support.commands import call
 
+import penstock as ps
 from penstock.datasets import validation
 from penstock.errors import DatasetError
 from penstock.kinds import KINDS
@@ -87,3 +88,18 @@ def test_packing_says_how_much_of_each_class_is_in_val(tmp_path, capsys):
         "\nval: 5 records in 1 shard\nin val, images by class: cat 3, dog 2, rat 0. Nothing in it is of 1 class\n"
         in out
     )
+
+
+@pytest.mark.parametrize("door", ["python", "command"])
+def test_the_fraction_is_of_images_that_are_left(tmp_path, capsys, door):
+    for number in range(20):
+        for name in ("cat", "dog"):
+            data = miniatures.make_image(seed=100 * (name == "cat") + number)
+            miniatures.write(tmp_path / f"raw/{name}/{number}.jpg", data if number % 2 else data[:40])
+    if door == "python":
+        ps.pack(tmp_path / "raw", tmp_path / "data", validation=0.2, skip_bad=True)
+    else:
+        words = ["-o", tmp_path / "data", "--validation", 0.2, "--skip-bad"]
+        assert call("pack", tmp_path / "raw", *words, capsys=capsys)[0] == 0
+    data = ps.open(tmp_path / "data")
+    assert {split: len(data[split]) for split in data.splits} == {"train": 16, "val": 4}

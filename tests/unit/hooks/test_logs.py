@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import time
 from types import SimpleNamespace
 
@@ -15,6 +16,13 @@ from penstock.training import train
 
 
 class TestLogs:
+    def test_what_a_checkpoint_counts_is_on_the_disk_before_it(self, packed, tmp_path, monkeypatch):
+        synced = set()
+        sync = os.fsync
+        monkeypatch.setattr(os, "fsync", lambda handle: (synced.add(os.fstat(handle).st_ino), sync(handle))[1])
+        folder, _ = train(recipe(packed.folder, steps=1), tmp_path)
+        assert (folder.path / "metrics.jsonl").stat().st_ino in synced
+
     def test_times_are_those_of_the_step_and_of_its_wait(self, packed, tmp_path, monkeypatch):
         from penstock.tasks.masks import PrepareSegmentation
 

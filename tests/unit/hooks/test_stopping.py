@@ -41,6 +41,11 @@ class TestScore:
         made = session(tmp_path, 6, hooks=[StopAtScore(0.0, "other")], evaluate=Scorer(0.5), evaluate_every=2)
         assert made.train() == Outcome("stopped", "other is 0 (stop_at_score)", 2)
 
+    def test_the_score_that_decides_is_the_default(self, tmp_path):
+        options = {"evaluate": Scorer(0.5), "evaluate_every": 2, "best_metric": "other"}
+        made = session(tmp_path, 6, hooks=[StopAtScore(0.0)], **options)
+        assert made.train() == Outcome("stopped", "other is 0 (stop_at_score)", 2)
+
     def test_of_some_scores_a_smaller_one_is_better(self, tmp_path):
         made = session(tmp_path, 6, hooks=[StopAtScore(0.4)], evaluate=Scorer(0.5, 0.45, 0.4), evaluate_every=2)
         made.task.lower_is_better = frozenset({"score"})

@@ -36,6 +36,17 @@ def test_images_of_one_name_have_predictions_of_their_own(tmp_path):
     assert [each.name for each in find([tmp_path])] == ["a", "a.png", "b"]
 
 
+@pytest.mark.parametrize(("bits", "wanted"), [(8, 16), (16, 8)])
+def test_images_of_another_depth_are_named(tmp_path, bits, wanted):
+    Image.fromarray(np.full((8, 8), 7, np.uint8 if bits == 8 else np.uint16)).save(tmp_path / "a.png")
+    said = other_depth(find([tmp_path / "a.png"]), PixelFormat(1, wanted))
+    assert said == (
+        f"note: {tmp_path}/a.png has {bits} bits per channel, but the model was trained on images of {wanted}: values are "
+        "scaled, and predictions may be wrong"
+    )
+    assert other_depth(find([tmp_path / "a.png"]), PixelFormat(1, bits)) == ""
+
+
 def test_images_of_other_channels_are_named(tmp_path):
     bands = np.random.default_rng(5).integers(0, 256, (20, 30, 5), dtype=np.uint8)
     tifffile.imwrite(tmp_path / "a.tif", bands, photometric="minisblack", planarconfig="contig")

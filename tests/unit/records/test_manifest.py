@@ -98,3 +98,8 @@ def test_a_name_of_another_type_is_no_reason_to_stop():
 def test_a_sentence_names_a_few():
     names = tuple("abcdefghij")
     assert str(RecordChanges(names, (), ("x",), ())) == "10 added: a, b, c, d, e, f, g, h, ...; 1 relabelled: x"
+
+
+def test_another_image_with_another_label_is_redrawn_alone():
+    before, now = ManifestEntry("a", "1", "1"), ManifestEntry("a", "2", "2")
+    assert manifest.changes([before], [now]) == RecordChanges((), (), (), ("a",))

@@ -61,3 +61,11 @@ def test_it_says_which_settings_changed_at_which_step(packed, tmp_path):
     folder.event("changed", step=1200, settings={"optimizer.lr": [0.1, 0.5], "train.steps": [1, 3]})
 
     assert summary_of(folder)["changed at step 1,200"] == "optimizer.lr 0.1 to 0.5; train.steps 1 to 3"
+
+
+def test_it_names_each_device_of_a_run_that_was_resumed(packed, tmp_path):
+    folder, _ = train(recipe(packed.folder, steps=1), tmp_path)
+    tree = folder.read_json("environment.json")
+    tree["then"] = [{"device": "cuda (B)", "exact": "no"}]
+    (folder.path / "environment.json").write_text(json.dumps(tree))
+    assert summary_of(folder)["device"] == f"{tree['device']}, then cuda (B)"

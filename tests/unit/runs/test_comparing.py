@@ -128,12 +128,32 @@ def test_code_decides_which_scores_and_losses_are_compared(tmp_path):
     assert cautions("neither", "", "aa", "bb") == ((), [])
 
 
+def test_code_of_a_task_decides_which_scores_are_compared(tmp_path):
+    paths = []
+    for number, digest in enumerate(("aa", "bb")):
+        path = write_run(tmp_path / f"000{number}-x", code={"code/mine.py": digest})
+        text = (path / "recipe.toml").read_text()
+        (path / "recipe.toml").write_text('task = "code/mine.py:Task"\n' + text)
+        paths.append(path)
+    assert compare(paths).cautions == ("Scores may not be compared: the code that computes scores differs.",)
+
+
+@pytest.mark.parametrize(("decays", "differ"), [((0.9, 0.99), False), ((0.0, 0.99), True)])
+def test_averages_of_any_decay_are_averages(tmp_path, decays, differ):
+    paths = [write_run(tmp_path / f"000{n}-x", train=f"ema_decay = {decay}") for n, decay in enumerate(decays)]
+    why = "Scores may not be compared: only some are of averaged weights (train.ema_decay)."
+    assert compare(paths).cautions == ((why,) if differ else ())
+
+
 def test_settings_of_before_a_resume_and_initial_weights_are_differences(tmp_path):
     changed = {"event": "changed", "step": 6, "settings": {"optimizer.lr": [0.01, 0.05]}}
     found = compare(two(tmp_path, seed=1, events=["started", changed, "finished"], initial="ab"))
     assert found.recipe == {"seed": (0, 1), "optimizer.lr until step 6": (None, 0.01)}
     assert found.code == {"initial weights": (None, "ab")}
     assert found.spreads == ()
+    changed = {"event": "changed", "step": 1, "settings": {"optimizer.lr": [0.01, 0.05]}}
+    pair = [write_run(tmp_path / f"000{n}-c", seed=n, events=["started", changed][: n + 1]) for n in range(2)]
+    assert compare(pair).spreads == ()
 
 
 def test_one_run_is_not_compared(tmp_path):

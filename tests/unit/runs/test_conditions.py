@@ -7,7 +7,7 @@ from penstock.errors import RunError
 from penstock.runs import RunFolder
 from penstock.runs.conditions import choose
 from penstock.runs.listing import find_runs
-from penstock.runs.notes import change_tags
+from penstock.runs.notes import change_tags, write_note
 
 
 @pytest.fixture
@@ -16,6 +16,7 @@ def runs(tmp_path):
     write_run(tmp_path / "0001-a")
     two = write_run(tmp_path / "0002-b", seed=7, scores=[{"mean_iou": 0.25}], events=["started"], steps=5000)
     change_tags(RunFolder.open(two), ["paper", "try"], [])
+    write_note(RunFolder.open(two), "blurry in fog")
     write_run(tmp_path / "0003-c", scores=[], data="/d/other", events=["started", "stopped"])
     (write_run(tmp_path / "0004-d") / "recipe.toml").unlink()
     return find_runs(tmp_path)
@@ -47,6 +48,11 @@ def runs(tmp_path):
         (["000?-*"], [1, 2, 3, 4]),
         (["pap", "mean_iou>0"], [2]),
         (["nothing"], []),
+        (["blurry"], [2]),
+        (["other"], [3]),
+        (["stopped"], [3]),
+        (["segmentation"], [1, 2, 3]),
+        (["1-a"], [1]),
     ],
 )  # fmt: skip
 def test_runs_that_fit_all_conditions_are_chosen(runs, conditions, numbers):

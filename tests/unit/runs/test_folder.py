@@ -34,6 +34,13 @@ def test_a_new_run_has_a_folder_of_its_own(packed, tmp_path):
     assert state(first.path) == before
 
 
+def test_a_number_is_above_the_highest_whatever_was_removed(packed, tmp_path):
+    for name in ("0001-a", "0003-b", "x"):
+        (tmp_path / name).mkdir()
+    folder, _ = train(recipe(packed.folder, steps=1), tmp_path, "new")
+    assert folder.path.name == "0004-new"
+
+
 def test_it_says_what_was_asked_where_it_ran_and_on_which_data(packed, tmp_path):
     chosen = recipe(packed.folder, steps=2)
     folder, _ = train(chosen, tmp_path)

@@ -14,6 +14,7 @@ import penstock as ps
 from penstock.datasets import inspect, pack
 from penstock.errors import RecipeError
 from penstock.session import Hook
+from penstock.settings.views import ScaleCrop
 from penstock.values import BatchSlice, Cursor
 
 
@@ -342,3 +343,8 @@ class TestMosaic:
         with pytest.raises(RecipeError) as caught:
             samples(colors, **{"augment.mosaic": 0.5})
         assert str(caught.value) == ("A mosaic of images is not supported for classification. Remove augment.mosaic.")
+
+
+def test_a_mosaic_halves_the_scale_and_its_steps():
+    view = ScaleCrop(scale=(0.5, 1.0), scale_step=0.25)
+    assert view.halved() == ScaleCrop(scale=(0.25, 0.5), scale_step=0.125)

@@ -156,3 +156,12 @@ def test_boxes_that_a_distortion_makes_smaller_than_a_pixel_are_left_out(monkeyp
     prepare(record, generator(1, "augment", 0), out)
 
     assert (out["boxes"][:, 2] > out["boxes"][:, 0]).sum() == 1
+
+
+def test_a_quarter_of_a_mosaic_holds_a_quarter_of_the_boxes():
+    """A record with more than these is named, as it would be alone."""
+    record = recorded(DetectionRecord(PNG, (Object(1, 2, 3, 20, 23),) * 3, "x", "png", 30, 40), "s#4")
+    prepare = PrepareDetection(2, 8, (0, 0, 0), Augment((64, 64), ScaleCrop(), mosaic=1.0))
+    out = {name: np.empty(each.shape, each.dtype) for name, each in prepare.fields.items()}
+    with pytest.raises(LabelError, match=r"s#4: .* 2 boxes"):
+        prepare.compose([record] * 4, generator(1, "augment", 0), out)

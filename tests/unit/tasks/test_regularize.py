@@ -55,6 +55,11 @@ class TestMixing:
         assert torch.allclose(targets.sum(dim=1), torch.ones(64))
         assert int(((targets[:, 1] > 0) & (targets[:, 1] < 1)).sum()) > 0
 
+    def test_a_pair_gets_one_of_two_with_equal_probability(self):
+        draws = random_draws(4000, seed=3)
+        cut = (draws[:, 2] > draws[:, 1]).double().mean()
+        assert float(cut) == pytest.approx(0.5, abs=0.04)
+
     def test_draws_have_their_distributions(self):
         mixup = np.stack([Regularize(mixup=0.4).draw(seeds.generator(1, "x", i)) for i in range(4000)])
         cutmix = np.stack([Regularize(cutmix=1.0).draw(seeds.generator(1, "x", i)) for i in range(4000)])
