@@ -6,9 +6,12 @@ import subprocess
 import sys
 
 import cv2
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from support import miniatures, processes
+from support.errors import refused
 from support.training import recipe
 
 import penstock as ps
@@ -212,3 +215,48 @@ def packed_image():
     import numpy as np
 
     return np.zeros((40, 50, 3), np.uint8)
+
+
+@pytest.mark.parametrize("mode", ["P", "RGBA", "CMYK", "1", "L", "LA", "RGB"])
+def test_an_image_of_pillow_is_what_its_file_is(trained, tmp_path, mode):
+    pixels = np.random.default_rng(3).integers(0, 256, (9, 12, 3), np.uint8)
+    image = Image.fromarray(pixels).resize((96, 64)).convert(mode)
+    image.save(tmp_path / f"a.{'tif' if mode == 'CMYK' else 'png'}")
+    model = ps.load(trained)
+    (path,) = tmp_path.glob("a.*")
+    if mode == "CMYK":
+        image.convert("RGB").save(path.with_suffix(".png"))
+    expected = model.predict(path.with_suffix(".png")).mask
+    for each in (image, Image.open(path)):
+        np.testing.assert_array_equal(model.predict(each).mask, expected)
+
+
+def test_an_image_of_pillow_is_turned_as_its_file_is(trained, tmp_path):
+    pixels = np.random.default_rng(3).integers(0, 256, (8, 12, 3), np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(pixels).resize((96, 64)).save(tmp_path / "a.png", exif=exif)
+    model = ps.load(trained)
+    expected = model.predict(tmp_path / "a.png").mask
+    assert expected.shape == (96, 64)
+    np.testing.assert_array_equal(model.predict(Image.open(tmp_path / "a.png")).mask, expected)
+
+
+def test_a_dataset_is_walked_as_a_table_of_its_splits(packed):
+    data = ps.open(packed.folder)
+    assert ([*data], len(data), "val" in data, "nothing" in data) == (["train", "val"], 2, True, False)
+    assert [each.name for each in data["train"][2:5]] == [data["train"][number].name for number in (2, 3, 4)]
+    assert [each.name for each in data["train"][-1:]] == [data["train"][len(data["train"]) - 1].name]
+
+
+def test_objects_of_another_kind_are_refused_in_a_sentence(trained, packed, tmp_path):
+    refused(
+        ps.load, None, message="run: expected a run or its folder, found NoneType. Name the folder that train made."
+    )
+    split = ps.open(packed.folder)["val"]
+    message = (
+        'split: expected the name of a split, found Split. Name the split, and another dataset with on="DATA:SPLIT".'
+    )
+    refused(ps.Run(trained).evaluate, split, message=message)
+    message = f"{tmp_path}: expected an image file, found a folder. Use predict_all."
+    refused(ps.load(trained).predict, tmp_path, message=message)

@@ -82,8 +82,8 @@ def test_what_only_one_has_is_named(data):
     there = data.opened.description
     wanted = replace(there, classes=(NEW, *(name for name in there.classes if name != GONE)))
     assert differences(there, wanted) == (
-        f"not learnt, so that they do not count: {GONE}",
-        f"learnt, but not in this data: {NEW}",
+        f"classes not learnt, so that they do not count: {GONE}",
+        f"classes learnt, but not in this data: {NEW}",
     )
     assert differences(there, there) == ()
 

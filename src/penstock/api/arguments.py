@@ -56,6 +56,16 @@ def check_numbers(**given: tuple[float, float, float]) -> None:
             raise RecipeError(name, expected=f"a number {reach}", found=repr(number), remedy="Choose one in this range")
 
 
+def check_name(given: Any, argument: str, remedy: str) -> None:
+    """Check that an argument is the name of something.
+
+    Raises:
+        RecipeError: it is something else.
+    """
+    if not isinstance(given, str):
+        raise RecipeError(argument, expected=f"the name of a {argument}", found=type(given).__name__, remedy=remedy)
+
+
 def as_list(names: str | Sequence[str]) -> list[str]:
     """The names as a list; a single name becomes a list of one."""
     return [names] if isinstance(names, str) else [*names]

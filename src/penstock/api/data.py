@@ -6,7 +6,7 @@ import html
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from penstock import datasets, outputs
 from penstock.api import topics
@@ -59,12 +59,20 @@ class Split:
     def __len__(self) -> int:
         return len(self.dataset.opened.source(self.name).snapshot())
 
-    def __getitem__(self, number: int) -> Sample:
-        """A record by its number, in the order in which it is stored.
+    @overload
+    def __getitem__(self, number: int) -> Sample: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[Sample]: ...
+
+    def __getitem__(self, number: int | slice) -> Sample | list[Sample]:
+        """A record by its number, in the order in which it is stored; several of a slice.
 
         Raises:
             IndexError: the split has no record of this number.
         """
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
         source: Any = self.dataset.opened.source(self.name)
         plan = Plan(source.snapshot())
         if not -len(plan) <= number < len(plan):
@@ -176,6 +184,15 @@ class Data:
     def splits(self) -> tuple[str, ...]:
         """The names of its splits."""
         return self.opened.splits
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.splits)
+
+    def __len__(self) -> int:
+        return len(self.splits)
+
+    def __contains__(self, split: object) -> bool:
+        return split in self.splits
 
     def __getitem__(self, split: str) -> Split:
         """A split by its name.

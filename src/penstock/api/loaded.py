@@ -12,7 +12,7 @@ import numpy as np
 from penstock import inference
 from penstock.api.arguments import suggested
 from penstock.errors import ImageError, RecipeError
-from penstock.images.upright import read_upright
+from penstock.images.upright import encode_pillow, read_upright
 from penstock.inference.inputs import find, left_out, other_depth, parsed
 from penstock.inference.other_inputs import Written, find_others
 from penstock.inference.predict import check_output, check_style
@@ -51,19 +51,23 @@ class LoadedModel:
         """What the model says of one image.
 
         Args:
-            image: a file, or uint8 RGB of shape (height, width, 3): an array or anything that NumPy makes one of, such
-                as an RGB image of Pillow. A model that was trained on images of other channels or bits takes those.
+            image: a file, an image of Pillow of any mode, or uint8 RGB of shape (height, width, 3): an array or
+                anything that NumPy makes one of. A model of images of other channels or bits takes those.
 
         Raises:
             ImageError: the file is missing or cannot be decoded, or the array is no such image.
             RecipeError: the task does not predict images.
         """
+        wanted = self.trained.parts.task.pixel_format
         if not isinstance(image, str | Path):
-            return self.trained.predict(np.asarray(image))
+            encoded = encode_pillow(image)
+            pixels = read_upright(encoded, "the image", wanted) if encoded else np.asarray(image)
+            return self.trained.predict(pixels)
         path = Path(image)
+        if path.is_dir():
+            raise ImageError(str(path), expected="an image file", found="a folder", remedy="Use predict_all")
         if not path.is_file():
             raise ImageError(str(path), expected="an image file", found="no such file", remedy="Check the path")
-        wanted = self.trained.parts.task.pixel_format
         return self.trained.predict(read_upright(path.read_bytes(), str(path), wanted))
 
     @suggested

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.api.arguments import as_list, check_numbers, suggested
+from penstock.api.arguments import as_list, check_name, check_numbers, suggested
 from penstock.errors import RecipeError, RunError
 from penstock.runs import RunFolder
 from penstock.runs.comparing import compare as compare_runs
@@ -105,6 +105,7 @@ class Run:
         """
         RunFolder.open(self.path)
         check_numbers(images=(images, 0, math.inf))
+        check_name(split, "split", 'Name the split, and another dataset with on="DATA:SPLIT"')
         place, split = _scored_on(str(on), split)
         if place and data:
             raise RecipeError("--on, --data", remedy="Remove --data", message="--on takes the place of the run's data.")
@@ -329,9 +330,18 @@ def write_report(
     return write_comparison(paths, Path(output or "comparison.html"))
 
 
-def folder_of(run: str | Path | Run | RunSummary) -> Path:
-    """Where a run is."""
-    return Path(run) if isinstance(run, (str, Path)) else run.path
+def folder_of(run: Any) -> Path:
+    """Where a run is: a `Run`, a `RunSummary`, or its folder.
+
+    Raises:
+        RunError: it is none of these.
+    """
+    if isinstance(run, str | Path):
+        return Path(run)
+    if not hasattr(run, "path"):
+        found = type(run).__name__
+        raise RunError("run", expected="a run or its folder", found=found, remedy="Name the folder that train made")
+    return Path(run.path)
 
 
 def trusted(run: str | Path | Run | RunSummary, *, trust: bool) -> Path:

@@ -105,7 +105,7 @@ def _print(name: Path | None, run: ps.Run, found: ps.Evaluation) -> None:
     lost = "" if found.loss is None else f": loss {found.loss:.4f}"
     print(f"{found.split}, with the weights of step {found.step:,}{lost}")
     for note in found.notes:
-        print(f"note: classes {note}")
+        print(f"note: {note}")
     print(found.table)
     print(f"model: {found.cost}")
     for path in found.figures:

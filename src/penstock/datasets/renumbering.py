@@ -50,5 +50,5 @@ def differences(there: Description, wanted: Description) -> tuple[str, ...]:
         ", ".join(name for name in one.classes if name not in other.classes)
         for one, other in ((there, wanted), (wanted, there))
     )
-    notes = (f"not learnt, so that they do not count: {new}", f"learnt, but not in this data: {gone}")
+    notes = (f"classes not learnt, so that they do not count: {new}", f"classes learnt, but not in this data: {gone}")
     return tuple(note for note, names in zip(notes, (new, gone), strict=True) if names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 import threading
 import time
 from collections import deque
@@ -327,6 +328,7 @@ def _workers(threads: int) -> Iterator[ThreadPoolExecutor]:
             raise
         finally:
             unwanted.set()
-            end = threading.Thread(target=pool.shutdown, kwargs={"cancel_futures": True}, daemon=True)
-            end.start()
-            end.join(patience)
+            if not sys.is_finalizing():  # else no thread starts any more, and Python has ended those of the pool
+                end = threading.Thread(target=pool.shutdown, kwargs={"cancel_futures": True}, daemon=True)
+                end.start()
+                end.join(patience)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import io
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
     from penstock.images import ImageInfo
     from penstock.values import Pixels
+
+_PNG_MODES: Final = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 
 
 def read_upright(data: bytes, where: str, wanted: PixelFormat = RGB) -> NDArray[Any]:
@@ -38,6 +42,22 @@ def read_upright(data: bytes, where: str, wanted: PixelFormat = RGB) -> NDArray[
             remedy="Use images with the channels of the training images",
         )
     return _upright(data, info, where, wanted)
+
+
+def encode_pillow(image: Any) -> bytes:
+    """An image of Pillow as PNG, so that it is read as its file would be, with palette, transparency and orientation;
+    b"" for anything else.
+    """
+    if "PIL" not in sys.modules:
+        return b""
+    from PIL import Image, ImageOps  # noqa: PLC0415 - which is there already
+
+    if not isinstance(image, Image.Image):
+        return b""
+    shown = ImageOps.exif_transpose(image)
+    encoded = io.BytesIO()
+    (shown if shown.mode in _PNG_MODES else shown.convert("RGB")).save(encoded, "PNG", compress_level=1)
+    return encoded.getvalue()
 
 
 def _upright(data: bytes, info: ImageInfo, where: str, wanted: PixelFormat) -> NDArray[Any]:

@@ -136,7 +136,8 @@ def _evaluation(folder: RunFolder, path: Path, when: str) -> str:
         table = f"<pre>{html.escape(scores.get('table', ''))}</pre>"
         if len(scores.get("classes") or []) > FOLDED:
             table = folded(f"Scores of {len(scores['classes']):,} classes", table)
-        return section(title, table + figures(scores))
+        notes = "".join(f"<p>Note: {html.escape(str(note))}.</p>" for note in scores.get("notes") or ())
+        return section(title, notes + table + figures(scores))
 
 
 def _how(scores: Mapping[str, Any]) -> list[str]:

@@ -161,7 +161,7 @@ def compare(paths: Sequence[Path]) -> RunComparison:
         _records(runs),
         _different([run.code for run in runs]),
         _different([run.environment for run in runs]),
-        (*_cautions(runs), *_outdated(runs), *_unlisted(runs)),
+        (*_cautions(runs), *_outdated(runs), *_unlisted(runs), *_notes(runs)),
         tuple(_spreads(runs, metric)),
         tuple(each for run in runs[1:] for each in differences((runs[0].name, run.name), runs[0].images, run.images)),
     )
@@ -231,6 +231,10 @@ def _unlisted(runs: Sequence[RunFacts]) -> list[str]:
     if not without or len({run.data["content"] for run in runs}) == 1:
         return []
     return [f"Which records differ is not known: the data of {', '.join(without)} has no manifest."]
+
+
+def _notes(runs: Sequence[RunFacts]) -> list[str]:
+    return [f"{run.name} on {note}." for run in runs for note in run.notes]
 
 
 def _cautions(runs: Sequence[RunFacts]) -> list[str]:

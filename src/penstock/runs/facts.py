@@ -42,6 +42,7 @@ class RunFacts:
         scored: scores on other data than its own.
         training_scores: scores of its best evaluation, by what was evaluated.
         images: scores of each image, by what was evaluated and by metric.
+        notes: what is to be known of scores on other data, by what was evaluated.
     """
 
     name: str
@@ -56,6 +57,7 @@ class RunFacts:
     scored: Mapping[tuple[str, Place], float]
     training_scores: Mapping[tuple[str, Place], float]
     images: Mapping[tuple[Place, str], Mapping[str, float]]
+    notes: Sequence[str]
 
     @classmethod
     def read(cls, folder: RunFolder) -> RunFacts:
@@ -73,6 +75,7 @@ class RunFacts:
             folder.path.name, recipe, _earlier(folder), data, evaluated, _entries(folder), _code(folder, environment),
             _circumstances(folder, environment), best.get("evaluation", {}), _scored(folder),
             _training_scores(folder, data, best), read_images(folder, str(data["content"])),
+            _notes(folder),
         )  # fmt: skip
 
     @property
@@ -115,6 +118,17 @@ def _scored(folder: RunFolder) -> dict[tuple[str, Place], float]:
             for each, value in _numbers(values).items():
                 found.pop((each, place), None)  # whose place has another step, though it is equal
                 found[each, place] = value
+    return found
+
+
+def _notes(folder: RunFolder) -> list[str]:
+    """What evaluations on other data have noted, such as that the run was trained on some of it."""
+    found = []
+    for path in sorted((folder.path / "evaluations").glob("*-on-*.json")):
+        name = f"evaluations/{path.name}"
+        with folder.reading(name):
+            values = folder.read_json(name, "split", "content", "data")
+            found += [f"{place_of(values, '')}: {note}" for note in list(values.get("notes") or ())]
     return found
 
 

@@ -42,7 +42,7 @@ class BestMetric:
                 setting,
                 expected=f"one of {', '.join(summary)}",
                 found=self.name,
-                remedy=f"Choose one of these scores, or remove {setting}",
+                remedy=f"Choose one of these scores, such as {next(iter(summary))}",
             )
         return self.signed(summary[self.name], scores)
 

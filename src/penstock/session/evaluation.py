@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import torch
 
 from penstock import devices
 from penstock.errors import RecipeError
+from penstock.session.best import BestMetric
 from penstock.session.custom_metrics import load_metrics, merged
 
 if TYPE_CHECKING:
@@ -81,6 +83,23 @@ def evaluate(
         return scores, None
     losses, counts = total.cpu()
     return scores, float((losses / torch.where(counts > 0, counts, 1)).sum())
+
+
+def check_best_metric(task: Task, metrics: Sequence[str], chosen: str) -> None:
+    """Check, before anything is trained, that metrics can be loaded, and that the score which is to decide is one of
+    the task's. Custom metrics name their scores at the first evaluation.
+
+    Raises:
+        RecipeError: it is none of them, or a metric cannot be loaded.
+    """
+    if load_metrics(metrics, task) or not chosen:
+        return
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            scores = _scores(task.metric())
+    except (ArithmeticError, LookupError, ValueError, RuntimeError):
+        return  # a custom task's metric that has no scores of no image
+    BestMetric.of(task, chosen).value(scores)
 
 
 def _scores(metric: Metric) -> Scores:

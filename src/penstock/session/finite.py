@@ -59,6 +59,18 @@ def explain(error: NonFiniteError, cause: Cause, left_out: int) -> None:
         )
 
 
+def explain_unsaved(error: NonFiniteError, cause: NonFiniteError, saved: int) -> None:
+    """Say that the step before a failed one is not finite either, and what is left to go on from.
+
+    Args:
+        error: of the step that failed.
+        cause: why the one before was not saved.
+        saved: the step of the last checkpoint, 0 for none.
+    """
+    begin = f"Resume from step {saved:,}" if saved else "There is no checkpoint: start again"
+    error.remedy = f"The step before could not be saved ({cause.found}). {begin} with a lower --lr"
+
+
 def check_saved(tensors: Mapping[str, Mapping[str, torch.Tensor]], step: int, any_rank: Callable[[bool], bool]) -> None:
     """What is saved must be finite, on all ranks: a step may overflow although its loss and gradients do not.
 

@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING
 
 from penstock.errors import NonFiniteError
-from penstock.session import signals
+from penstock.session import finite, signals
 from penstock.session.best import BestMetric, is_best
 from penstock.session.kept import KeptValues
 from penstock.session.leaving_out import leave_out
@@ -207,6 +207,8 @@ class Session:
                 self.saver.join()
         except Exception as other:  # noqa: BLE001 - it must not hide the original
             error.add_note(f"step {self.step:,} could not be saved: {other!r}")
+            if isinstance(error, NonFiniteError) and isinstance(other, NonFiniteError) and error.where != other.where:
+                finite.explain_unsaved(error, other, self.saver.step)
         return 0 < self.step <= self.saver.step
 
     def _run(self) -> Outcome:

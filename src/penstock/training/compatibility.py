@@ -15,7 +15,7 @@ from penstock.losses.custom import load_custom
 from penstock.models import blank_images
 from penstock.models.custom import is_custom
 from penstock.models.segmentation import STRIDE, filled
-from penstock.session.custom_metrics import load_metrics
+from penstock.session.evaluation import check_best_metric
 from penstock.session.optimizer import check_custom_optimizer, gives_logits, in_backbone
 from penstock.settings.optimizer import Muon
 
@@ -33,8 +33,8 @@ def check_custom(parts: Experiment) -> None:
     not when the part is first needed.
 
     Raises:
-        RecipeError: a file or a name is missing, the file fails, a hook does not take its settings, or a loss, metric
-            or optimizer takes other arguments.
+        RecipeError: a file or a name is missing, the file fails, a hook does not take its settings, a loss, metric or
+            optimizer takes other arguments, or no score is called as the one that is to decide.
     """
     recipe = parts.recipe
     for setting, place in places(recipe):
@@ -43,7 +43,7 @@ def check_custom(parts: Experiment) -> None:
         load_custom(recipe.loss.custom)
     check_hooks(recipe.hooks)
     check_custom_optimizer(recipe.optimizer)
-    load_metrics(recipe.train.metrics, parts.task)
+    check_best_metric(parts.task, recipe.train.metrics, recipe.train.best_metric if recipe.data.validation else "")
 
 
 def check_optimizer(recipe: Recipe, model: nn.Module) -> None:

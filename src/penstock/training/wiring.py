@@ -48,8 +48,8 @@ def evaluation_of(
     if not split:
         return None
     task, feed = parts.evaluation(split, ranks.batch_slice, pin_memory=pin_memory, whole=False)
-    task.metric()  # which may need an extra
     train = parts.recipe.train
+    task.metric()  # which may need an extra
 
     def run(model: nn.Module, stop: Callable[[], bool]) -> tuple[Scores, float | None] | None:
         seeing = Windowed(model, Window(train.sliding_window), device) if train.sliding_window else model

@@ -90,14 +90,14 @@ BEFORE_A_RUN = [
     ("loss.custom=PLACE", "def part(logits, target, ignore):\n    return logits.mean()\n",
      "loss.custom = PLACE: expected one number for each image, of shape (2,), found a tensor of shape (). Take the mean "
      "over everything but the first axis."),
+    ("train.best_metric=iou", "", "train.best_metric: expected one of mean_iou, pixel_accuracy, found iou. Choose one of "
+     "these scores, such as mean_iou."),
 ]  # fmt: skip
 """What is wrong with a part and shows before a run folder is made: setting, file, message."""
 
 WHEN_MADE = [
     ("optimizer.name=PLACE", "def part(params):\n    return 3\n", "optimizer.name = PLACE: expected a torch.optim.Optimizer, found int. Name a "
      "class of optimizers, or a function that gives one."),
-    ("train.best_metric=iou", "", "train.best_metric: expected one of mean_iou, pixel_accuracy, found iou. Choose one of "
-     "these scores, or remove train.best_metric."),
 ]  # fmt: skip
 """What shows once the part is made, or used."""
 

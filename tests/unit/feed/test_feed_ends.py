@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from support.feeds import Text, feed, memory, take
@@ -147,3 +151,18 @@ class TestEnds:
         iterator.close()
         with pytest.raises(StopIteration):
             next(iterator)
+
+
+def test_a_program_may_end_while_it_holds_a_feed():
+    """The iterator is closed as the interpreter ends, when no thread starts any more."""
+    code = (
+        "from penstock.feed import Feed\nfrom penstock.order import Plan\nfrom penstock.sources import MemorySource\n"
+        "from support.feeds import Text, memory\nsource = memory(23)\n"
+        "batches = Feed(Plan(source.snapshot(), 1), source, Text(), batch=5).batches()\nnext(batches)\nprint('done')\n"
+    )
+    tests = str(Path(__file__).parents[2])
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([tests, *filter(None, [os.environ.get("PYTHONPATH")])])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=False, env=env, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")

@@ -147,7 +147,7 @@ class TestKeepBest:
         with pytest.raises(RecipeError) as caught:
             made.train()
         assert str(caught.value) == (
-            "keep_best: expected one of score, error, found iou. Choose one of these scores, or remove keep_best."
+            "keep_best: expected one of score, error, found iou. Choose one of these scores, such as score."
         )
 
     def test_a_recipe_names_it(self, packed, tmp_path):

@@ -60,8 +60,7 @@ class TestScore:
         with pytest.raises(RecipeError) as caught:
             made.train()
         assert str(caught.value) == (
-            "stop_at_score: expected one of other, score, found iou. Choose one of these scores, or "
-            "remove stop_at_score."
+            "stop_at_score: expected one of other, score, found iou. Choose one of these scores, such as other."
         )
 
     def test_a_recipe_may_name_it(self, packed, tmp_path):

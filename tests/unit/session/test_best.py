@@ -46,5 +46,5 @@ def test_a_score_that_is_not_there_is_named():
         BestMetric.of(Task(), "dice").value(Scores({"iou": 0.5, "error": 3.0}))
 
     assert str(caught.value) == (
-        "train.best_metric: expected one of iou, error, found dice. Choose one of these scores, or remove train.best_metric."
+        "train.best_metric: expected one of iou, error, found dice. Choose one of these scores, such as iou."
     )
