@@ -149,7 +149,8 @@ def test_images_that_a_run_was_trained_on_are_named(datasets, two_runs, tmp_path
     said = "the run was trained on 6 of the 6 images of train: scores on them say little of other images"
     place = f"{datasets['raw'].folder}:train"
     code, out, _ = call("evaluate", *runs, "--on", place, "--images", 0, capsys=capsys)
-    assert (code, out.count(said)) == (0, 1)
+    assert (code, out.count(f"note: {said}")) == (0, 1)
+    assert f"<p>Note: {said}.</p>" in ps.Run(runs[0]).report().read_text()
 
 
 def test_a_run_scores_on_the_same_images_in_other_data_as_on_its_own(datasets, two_runs, capsys):

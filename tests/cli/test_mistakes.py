@@ -288,3 +288,16 @@ def test_a_recipe_of_plain_records_is_refused(packed, capsys):
     assert call("show", packed.folder, "--recipe", "y", capsys=capsys)[2] == (
         "error: A recipe, --crop, --task and --set have no effect on plain records. Add --augmented, or remove them.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [
+        ("--amp", "--set train.precision=bfloat16, or float16"), ("--workers", "--set train.num_threads=N"),
+        ("--imgsz", "--crop HEIGHT WIDTH"), ("--gpus", "--device cuda, or torchrun for several"), ("--batch-size", "--batch"),
+        ("--learning-rate", "--lr"),
+    ],
+)  # fmt: skip
+def test_options_of_other_tools_lead_to_ours(capsys, option, meant):
+    said = f"error: penstock train: Unknown option: {option}. Use {meant}. See penstock train --help.\n"
+    assert call("train", "data", option, "4", capsys=capsys) == (2, "", said)

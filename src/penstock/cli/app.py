@@ -12,7 +12,7 @@ import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, Final, NoReturn, TextIO, cast
 
-from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnknownOptionError
 
 from penstock import __version__
 from penstock.cli import STDIN, exit_code
@@ -124,10 +124,23 @@ _TOO_FEW: Final = re.compile(
 )
 
 
+_ELSEWHERE: Final = {
+    **dict.fromkeys(("--amp", "--fp16", "--half"), "--set train.precision=bfloat16, or float16"),
+    **dict.fromkeys(("--workers", "--num-workers"), "--set train.num_threads=N"),
+    **dict.fromkeys(("--imgsz", "--img-size", "--image-size"), "--crop HEIGHT WIDTH"),
+    **dict.fromkeys(("--gpus", "--devices"), "--device cuda, or torchrun for several"),
+    "--batch-size": "--batch",
+    "--learning-rate": "--lr",
+}
+"""What options of other tools, which no spelling leads to, are called here."""
+
+
 def _usage(error: CycloptsError) -> str:
     """What is wrong with the words of a command, and where its help is."""
     command = " ".join(("penstock", *(error.command_chain or ())))
-    if isinstance(error, MissingArgumentError) and error.argument and not error.argument.tokens and not error.keyword:
+    if isinstance(error, UnknownOptionError) and (meant := _ELSEWHERE.get(error.token.keyword or "")):
+        text = f"Unknown option: {error.token.keyword}. Use {meant}."
+    elif isinstance(error, MissingArgumentError) and error.argument and not error.argument.tokens and not error.keyword:
         text = f"{error.argument.name} is missing."
     elif wrong := _TOO_FEW.search(" ".join(str(error).split())):
         text = f"{wrong['option']} takes {wrong['wanted']} values, but got {wrong['got']}."

@@ -128,10 +128,9 @@ def id_in(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else -1
 
 
-def by_number(name: str) -> tuple[int, str]:
+def by_number(name: str) -> tuple[float, str]:
     """What names are sorted by: numbers in their order, words by their letters."""
-    whole = name.partition(".")[0] if re.fullmatch(r"\d+\.0+", name) else name  # as pandas writes numbers beside gaps
-    return id_in(whole), name
+    return float(name) if re.fullmatch(r"\d{1,18}\.\d{1,18}", name) else id_in(name), name
 
 
 def _by_id(found: Any) -> dict[int, str]:

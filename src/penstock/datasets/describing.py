@@ -23,7 +23,7 @@ _SHOWN: Final = 8  # classes, or problems of a kind, in a line
 _WHOLE: Final = 5  # problems of a kind that are all given as sentences
 _MANY: Final = 20  # classes
 _SIZES: Final = 3  # of images, in a line
-_NAMED: Final = 200  # files of a kind of problem, in what inspect prints
+_NAMED: Final = 20  # files of a kind of problem, in what inspect prints
 
 
 def describe(found: Inspection) -> str:

@@ -111,6 +111,8 @@ class RunFolder:
             remedy = "Name a folder that penstock train made, for example runs/0001-..."
             if (path / "dataset.json").is_file():
                 found, remedy = "a packed dataset", "Name the run first, and the dataset with --on or --data"
+            elif run := next((each for each in path.parents if cls.is_run(each)), None):
+                found, remedy = f"a part of {run}", "Name that run, and one of its checkpoints with --checkpoint"
             raise RunError(str(path), expected="a run folder, with a recipe.toml", found=found, remedy=remedy)
         for link in _not_files(path):
             if not link.is_symlink():

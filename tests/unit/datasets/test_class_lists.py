@@ -8,7 +8,7 @@ import pytest
 from support.errors import refused
 from support.miniatures import make_image, write
 
-from penstock.datasets import inspect
+from penstock.datasets import class_lists, inspect
 from penstock.datasets.class_lists import id_in, read_classes
 
 NAMES = ("sky", "tree", "road")
@@ -185,3 +185,8 @@ def test_notes_of_something_else_name_no_classes(tmp_path):
     (tmp_path / "notes.json").write_text('{"version": 2}')
 
     assert read_classes(tmp_path) == ()
+
+
+def test_numbers_with_fractions_have_their_order():
+    names = ["2.5", "dog", "10.0", "0.30000000000000004", "1.0", "cat", "3"]
+    assert sorted(names, key=class_lists.by_number) == ["cat", "dog", "0.30000000000000004", "1.0", "2.5", "3", "10.0"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import re
@@ -296,3 +297,14 @@ def test_scores_on_other_data_need_not_be_those_of_all_runs(tmp_path):
     scored_on(folders[0], 2, 0.25)
     assert compare(folders).common == {"mean_iou on /d/new (d0d0d0d0), val": (0.25, None, 0.75)}
     assert compare(folders[:2]).common == {}
+
+
+def test_scores_on_images_that_were_trained_on_are_cautioned(tmp_path):
+    runs = two(tmp_path)
+    scored_on(runs[0], 2, 0.25)
+    path = next((runs[0] / "evaluations").glob("*-on-*.json"))
+    note = "the run was trained on 3 of the 4 images of val: scores on them say little of other images"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "notes": [note]}))
+    said = f"{runs[0].name} on /d/new (d0d0d0d0), val: {note}."
+    assert said in compare(runs).cautions
+    assert html.escape(said) in write_comparison(runs, tmp_path / "page.html").read_text()

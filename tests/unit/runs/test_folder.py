@@ -227,3 +227,14 @@ def test_a_dataset_in_the_place_of_a_run_is_called_so(tmp_path):
         f"{tmp_path}: expected a run folder, with a recipe.toml, found a packed dataset. Name the run first, and the dataset "
         "with --on or --data."
     )
+
+
+@pytest.mark.parametrize("place", ["checkpoints/best", "checkpoints/step-00000001/model.safetensors", "checkpoints"])
+def test_a_part_of_a_run_leads_to_the_run(packed, tmp_path, place):
+    run, _ = train(recipe(packed.folder, steps=1), tmp_path)
+    with pytest.raises(RunError) as caught:
+        ps.load(run.path / place)
+    assert str(caught.value) == (
+        f"{run.path / place}: expected a run folder, with a recipe.toml, found a part of {run.path}. Name that run, and one of "
+        "its checkpoints with --checkpoint."
+    )

@@ -100,6 +100,26 @@ def spoiled(step):
     return feed
 
 
+@pytest.mark.parametrize("saved", [0, 2])
+def test_a_step_before_that_is_not_finite_either_is_named(tmp_path, saved):
+    """As running statistics are that overflow before the loss does."""
+
+    class Overflows(Told):
+        def after_step(self, session):
+            if session.step == 3:
+                session.model.weight.data.fill_(math.inf)
+
+    made = session(tmp_path, STEPS, hooks=[Overflows()], save_every=saved or 100)
+    with pytest.raises(NonFiniteError) as caught:
+        made.train()
+    begin = f"Resume from step {saved}" if saved else "There is no checkpoint: start again"
+    assert made.saver.store.names() == ([f"step-{saved:08d}"] if saved else [])
+    assert str(caught.value).startswith("step 4: expected a finite loss and finite gradients, found loss ")
+    assert caught.value.remedy == (
+        f"The step before could not be saved (NaN or infinity in model weight). {begin} with a lower --lr"
+    )
+
+
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
 def test_steps_before_one_that_is_not_finite_are_saved(tmp_path, step):
     failing(tmp_path, Told(), NonFiniteError, feed=spoiled(step))

@@ -200,7 +200,7 @@ def _grouped(layout: Layout, groups: Mapping[Path | FilePart, str]) -> Layout:
     return replace(layout, items=tuple(items)) if groups else layout
 
 
-def said_in(held: Mapping[str, Any]) -> tuple[str, str]:
+def split_and_group(held: Mapping[str, Any]) -> tuple[str, str]:
     """The split and the group of an image that its fields name, such as `split` and `patient_id`; "" for none."""
     named_as = {key.lower(): value for key, value in held.items()}
     words = [value for key in _SPLITS if isinstance(value := named_as.get(key), str)]

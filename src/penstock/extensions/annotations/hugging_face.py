@@ -48,7 +48,7 @@ def recognise(folder: Path) -> Layout | None:
             found.problems.append(annotated.image_missing(place, called.rpartition("/")[2]))
             continue
         if mask := next((str(line[key]) for key in _MASK if line.get(key)), None):
-            split, group = annotated.said_in(line)
+            split, group = annotated.split_and_group(line)
             split = split or annotated.split_of(path, folder)
             masks.append(Item(split, image.stem, image, label=listing.noted(path.parent, mask), group=group))
         else:
@@ -91,7 +91,7 @@ def _add(found: Annotations, folder: Path, path: Path, number: int, line: dict[s
     tags = tuple(filter(None, (annotated.class_name(each, found.classes) for each in each_tag)))
     sides = [line.get(side) for side in ("height", "width")]
     size = (int(sides[0] or 0), int(sides[1] or 0)) if all(isinstance(side, int) for side in sides) else (0, 0)
-    split, group = annotated.said_in(line)
+    split, group = annotated.split_and_group(line)
     split = split or annotated.split_of(path, folder)
     found.images.append(AnnotatedImage(split, image.stem, image, path, shapes, tags, size, group=group))
 

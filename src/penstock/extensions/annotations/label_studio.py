@@ -108,7 +108,7 @@ def _add(found: Annotations, folder: Path, path: Path, task: dict[str, Any], ima
     sizes = [typed.size(each.get("original_height"), each.get("original_width")) for each in drawn]
     own, relative = shapes.beside_painted(read, next(filter(all, sizes), (1, 1)))
     tags = tuple(tag for each in results for tag in _choices(each))
-    split, group = annotated.said_in(data if isinstance(data := task.get("data"), dict) else task)
+    split, group = annotated.split_and_group(data if isinstance(data := task.get("data"), dict) else task)
     split = split or annotated.split_of(image, folder, path)
     found.images.append(AnnotatedImage(split, image.stem, image, path, own, tags, relative=relative, group=group))
 

@@ -69,7 +69,7 @@ def _add(
     entries = regions.values() if isinstance(regions, dict) else regions
     shapes = annotated.read_shapes(found, entries, partial(_shape, attributes), image=shown, where=place)
     held = each.get("file_attributes")
-    split, group = annotated.said_in(held) if isinstance(held, dict) else ("", "")
+    split, group = annotated.split_and_group(held) if isinstance(held, dict) else ("", "")
     split = split or annotated.split_of(image, folder, path)
     name = wanted.rpartition(".")[0] or wanted
     found.images.append(AnnotatedImage(split, name, image, path, shapes, group=group))
