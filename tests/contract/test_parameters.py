@@ -178,7 +178,7 @@ PARAMETERS: dict[str, dict[str, Given | Elsewhere]] = {
         "settings": Given({"augment.flip": 1.0}, "data", {"batch": 2, "crop": (16, 16)}),
     },
     "LoadedModel.with_tta": {"scales": Given((0.5, 1.0), "run"), "flip": Given(True, "run"), "shift": Given(2, "run")},
-    "list_runs": {"root": Given("copied", "run")},
+    "list_runs": {"root": Given("copied", "run"), "where": Elsewhere("cli/test_experiments.py")},
     "LoadedModel.with_sliding_window": _typed("predict", "overlap", side="sliding_window"),
     "LoadedModel.write": {
         **_typed("predict", "labels", "ids", "palette", "color", "score"),

@@ -47,12 +47,14 @@ def build_custom(name: str, **offered: Any) -> nn.Module:
     """
     place = custom.import_path_of(name)
     assert place is not None  # noqa: S101 - the caller looked
-    network = custom.call(custom.load(place, _SETTING), place, _SETTING, offered)
+    found = custom.load(place, _SETTING)
+    is_network = isinstance(found, nn.Module)
+    network = None if is_network else custom.call(found, place, _SETTING, offered)
     if not isinstance(network, nn.Module):
         raise RecipeError(
             f"{_SETTING} = {place}",
             expected="a function that returns a torch.nn.Module",
-            found=f"one that returns {type(network).__name__}",
-            remedy="Return the network",
+            found="a network" if is_network else f"one that returns {type(network).__name__}",
+            remedy="Return it from a function" if is_network else "Return the network",
         )
     return network

@@ -30,6 +30,7 @@ NETS = {
     "syntax": ("def build(:\n", "", "model.name = DIR/my_net.py:build, line 1: the import fails with SyntaxError: invalid syntax (my_net.py, line 1). Fix the file."),
     "signature": ("\n\ndef build(classes, depth):\n    pass\n", "", "model.name = DIR/my_net.py:build, line 3: the parameter depth has no default, and Penstock passes only classes, channels, weights. Rename it, or give it a default."),
     "thing": ("build = 3\n", "", "model.name = DIR/my_net.py:build: expected something to call, found int. Name a function or a class."),
+    "is": ("from torch import nn\n\nbuild = nn.Conv2d(3, 2, 1)\n", "", "model.name = DIR/my_net.py:build: expected a function that returns a torch.nn.Module, found a network. Return it from a function."),
     "gives": ("def build(classes):\n    return 3\n", "", "model.name = DIR/my_net.py:build: expected a function that returns a torch.nn.Module, found one that returns int. Return the network."),
     "shape": ("from torch import nn\n\n\ndef build(classes):\n    return nn.Conv2d(3, classes, 1, 2)\n", "", "model.name = DIR/my_net.py:build: expected logits of shape (1, 6, 32, 32) for an image of 32 x 32, found (1, 6, 16, 16). Fix the network."),
 }  # fmt: skip

@@ -220,12 +220,16 @@ def _images(folder: Path, file: File, problems: list[Problem]) -> Iterator[_Show
         else:
             if broken := file.broken.get(image.id):
                 problems.append(replace(broken, file=named(place, folder)))
-            yield _Shown(image, place, own.get(image.id, []), str(getattr(image, group) or "") if group else "")
+            yield _Shown(image, place, own.get(image.id, []), _text(getattr(image, group, None)))
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def _group_field(images: Sequence[Image]) -> str:
     """The field of images that belong together, with several values: of camera traps the place; "" for none."""
-    held = {name: {str(value) for image in images if (value := getattr(image, name))} for name in _GROUPS}
+    held = {name: {str(value) for image in images if (value := getattr(image, name)) is not None} for name in _GROUPS}
     return next((name for name, values in held.items() if len(values) > 1), "")
 
 

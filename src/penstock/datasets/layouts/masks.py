@@ -242,7 +242,7 @@ def _by_masks(folder: Path, rows: Sequence[Row]) -> tuple[list[Row], list[str]]:
     undivided = {row.item.split for row in rows} == {"train"} and not any(
         mask_problems.split_of(folder, row.item.image) for row in rows
     )
-    if not undivided or "" in known or any(len(of_row) != 1 for of_row in splits):
+    if not undivided or "" in known or "train" not in known or any(len(of_row) != 1 for of_row in splits):
         return [*rows], []
     moved = [row._replace(item=replace(row.item, split=min(found))) for row, found in zip(rows, splits, strict=True)]
     return moved, [f"the splits are those of the masks: {', '.join(sorted(known))}"]

@@ -81,8 +81,9 @@ def _entries(path: Path) -> tuple[dict[str, Any], tuple[str, ...]] | None:
 
 def _splits(path: Path) -> dict[str, str]:
     """The split of each sample that a tag of it names."""
-    samples = jsons.read(path).get("samples") or []
-    tags = {str(each["filepath"]): each.get("tags") for each in samples}
+    samples = jsons.read(path).get("samples")
+    held = [each for each in samples if isinstance(each, dict)] if isinstance(samples, list) else []
+    tags = {str(each.get("filepath")): each.get("tags") for each in held}
     named_so = {name: map(listing.split_of, map(str, each)) for name, each in tags.items() if isinstance(each, list)}
     return {name: next(filter(None, splits), "") for name, splits in named_so.items()}
 

@@ -721,3 +721,11 @@ def test_a_region_of_several_labels_is_a_problem(tmp_path):
         "0.jpg: expected one label of each region, found cat, dog in export.json (task ?). Leave one, or leave the image out "
         "with --skip-bad."
     ]
+
+
+@pytest.mark.parametrize("samples", [7, "x", [3], [{"filepath": "data/0.jpg", "tags": 5}]])
+def test_labels_of_fiftyone_may_have_anything_beside_them(tmp_path, samples):
+    write(tmp_path / "data/0.jpg", make_image(tools.SIZE))
+    write(tmp_path / "labels.json", json.dumps({"classes": ["cat"], "labels": {"0": "cat"}, "samples": samples}))
+    found = inspect(tmp_path)
+    assert (found.fatal, found.labels.classes) == ([], ("cat",))

@@ -715,9 +715,9 @@ def test_images_say_their_split_and_what_they_belong_to(tmp_path, field, task):
     path = tmp_path / "annotations/instances_train2017.json"
     tree = json.loads(path.read_bytes())
     for number, each in enumerate(tree["images"]):
-        each |= {field: f"s{number // 2}", "split": "train" if number else "Test"}
+        each |= {field: number // 2, "split": "train" if number else "Test"}
     path.write_text(json.dumps(tree))
     found = inspect(tmp_path, how=LayoutOptions(task=task))
     groups = {each.item.name: (each.item.split, each.item.group) for each in found.items}
     first, second, third = (Path(each["file_name"]).stem for each in tree["images"])
-    assert groups == {first: ("test", ""), second: ("train", "s0"), third: ("train", "s1")}
+    assert groups == {first: ("test", ""), second: ("train", "0"), third: ("train", "1")}
