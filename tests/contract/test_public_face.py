@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import html
 import os
 import shutil
 import subprocess
@@ -260,3 +261,32 @@ def test_objects_of_another_kind_are_refused_in_a_sentence(trained, packed, tmp_
     refused(ps.Run(trained).evaluate, split, message=message)
     message = f"{tmp_path}: expected an image file, found a folder. Use predict_all."
     refused(ps.load(trained).predict, tmp_path, message=message)
+
+
+def test_a_model_names_its_classes_and_has_its_network(trained, packed):
+    model = ps.load(trained)
+    assert model.classes == packed.description.classes
+    assert model.network.training is False
+    assert model.network(torch.zeros(1, 3, 32, 32)).shape == (1, len(model.classes), 32, 32)
+
+
+def test_what_is_compared_and_evaluated_is_shown_in_a_notebook_as_its_text(trained):
+    found = ps.compare(trained, trained)
+    assert str(found) == "\n".join(found.lines())
+    assert found._repr_html_() == f"<pre>{html.escape(str(found))}</pre>"
+    scores = ps.Run(trained).evaluate()
+    assert scores._repr_html_() == f"<pre>{html.escape(repr(scores))}\n{html.escape(scores.table)}</pre>"
+
+
+def test_a_run_that_is_gone_on_with_by_its_name_must_be_there(tmp_path):
+    message = (
+        f"{tmp_path}: expected a run called x, found none. Name the dataset too, to start it, or the folder of the runs with "
+        "--runs."
+    )
+    refused(ps.train, "", runs=tmp_path, name="x", go_on=True, message=message)
+
+
+def test_the_beginning_of_an_argument_leads_to_it(tmp_path):
+    with pytest.raises(TypeError) as caught:
+        ps.pack(tmp_path, tmp_path / "data", val=0.2)
+    assert str(caught.value) == "pack() has no argument 'val'. Did you mean validation or value_range?"

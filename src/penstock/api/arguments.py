@@ -88,7 +88,7 @@ def _advice(name: str, known: list[str]) -> str:
         return f"Did you mean {own}?"
     if setting:
         return f'Pass settings={{"{setting}": ...}}.'
-    near = difflib.get_close_matches(name, known, n=1)
+    near = [each for each in known if each.startswith(name)] or difflib.get_close_matches(name, known, n=1)
     if near:
-        return f"Did you mean {near[0]}?"
+        return f"Did you mean {' or '.join(near)}?"
     return f"It takes {', '.join(known)}."

@@ -24,6 +24,8 @@ from penstock.tasks import Style
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from torch import nn
+
     from penstock.inference.other_inputs import OtherInputs
     from penstock.tasks import Prediction
     from penstock.values import Pixels
@@ -45,6 +47,16 @@ class LoadedModel:
     def __repr__(self) -> str:
         name, task = self.trained.parts.recipe.model.name, self.trained.parts.task.kind.name
         return f"<LoadedModel {name} for {task}, after step {self.trained.step:,}, on {self.trained.device}>"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes, in the order of their ids."""
+        return self.trained.parts.dataset.description.classes
+
+    @property
+    def network(self) -> nn.Module:
+        """The network of PyTorch, in evaluation mode: float (n, channels, height, width) in, as it was trained on."""
+        return self.trained.model
 
     @suggested
     def predict(self, image: str | Path | Pixels) -> Prediction:

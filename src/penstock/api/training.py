@@ -12,7 +12,7 @@ from penstock.api.runs import Run, folder_of, trusted
 from penstock.config import toml
 from penstock.config.options import Options, settings_of
 from penstock.datasets import locate
-from penstock.errors import RecipeError
+from penstock.errors import RecipeError, RunError
 from penstock.runs import RunFolder
 from penstock.settings import Recipe
 
@@ -62,7 +62,11 @@ def train(
     """
     _check_listed(hooks)
     given = _given(settings, hooks, options)
-    if go_on and name and not data and (newest := RunFolder.newest(Path(runs), name)):
+    if go_on and name and not data:
+        newest = RunFolder.newest(Path(runs), name)
+        if newest is None:
+            fix = "Name the dataset too, to start it, or the folder of the runs with --runs"
+            raise RunError(str(runs), expected=f"a run called {name}", found="none", remedy=fix)
         return resume(
             newest, settings=given, hooks=hooks, max_time=max_time, on_event=on_event, trust=trust,
             accept_changes=accept_changes,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _HEADS: Final = ("run", "state", "began", "step", "best", "task", "model", "data", "time", "images/s", "tags", "note")
 _ERROR: Final = re.compile(r"\w+Error: ")
 _NEEDS_NO_REASON: Final = frozenset({"finished"})
+_WHOLE: Final = 10  # images a second, below which a digit behind the point is shown
 _LONGEST: Final = 60  # letters of a note or a reason in the list
 _ORDERS: Final[dict[str, Callable[[ps.RunSummary], Any]]] = {
     "number": lambda run: run.number,
@@ -151,7 +152,8 @@ def _row(run: ps.RunSummary) -> tuple[str, ...]:
     reason = _ERROR.sub("", run.reason)
     state = run.state if run.state in _NEEDS_NO_REASON or not reason else f"{run.state}: {reason}"
     began = f"{run.began:%Y-%m-%d %H:%M}" if run.began else ""
-    speed = f"{run.images_per_second:,.0f}" if run.images_per_second else ""
+    digits = 0 if run.images_per_second >= _WHOLE else 1
+    speed = f"{run.images_per_second:,.{digits}f}" if run.images_per_second else ""
     time = duration(run.seconds) if run.seconds else ""
     cells = (
         run.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import asdict, dataclass
 from pathlib import Path  # noqa: TC003 - of a dataclass
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,9 @@ class Evaluation:
     def __repr__(self) -> str:
         scores = ", ".join(f"{name} {value:.4f}" for name, value in self.scores.summary().items())
         return f"<Evaluation of {self.split}, step {self.step:,}: {scores}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(repr(self))}\n{html.escape(self.table)}</pre>"
 
     @property
     def table(self) -> str:

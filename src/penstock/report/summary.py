@@ -78,6 +78,9 @@ def _circumstances(folder: RunFolder) -> dict[str, str]:
             summary[f"changed at step {change['step']:,}"] = "; ".join(said)
         if events:
             summary["time"] = f"{_span(events[0]['time'], events[-1]['time'])} ({events[-1]['event']})"
+    with folder.reading("timings.jsonl"):
+        seconds = sum(float(line["seconds"]) for line in folder.lines("timings.jsonl") if "seconds" in line)
+        summary["time of steps"] = duration(seconds)
     return summary
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import statistics
@@ -80,6 +81,12 @@ class RunComparison:
         count = sum(map(len, (self.recipe, self.data, self.code, self.environment)))
         names = ", ".join(run.name for run in self.runs)
         return f"<RunComparison of {names}: {counted(count, 'difference')}, {counted(len(self.cautions), 'caution')}>"
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def _records(self) -> list[str]:
         """How records differ, a line for each run and split."""
