@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import functools
 import os
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -125,3 +127,22 @@ def test_the_command_takes_how_often(packed, tmp_path, monkeypatch, pauses, caps
 
 def test_settings_say_how_often(packed):
     assert apply(recipe(packed.folder), ["train.retries=3"]).train.retries == 3
+
+
+def test_a_retry_before_the_first_checkpoint_begins_with_the_same_weights(
+    packed, whole_run, tmp_path, monkeypatch, pauses
+):
+    """Those that the run keeps, as the run that they are from may be gone by then."""
+    shutil.copytree(whole_run, tmp_path / "first", symlinks=True)
+    chosen = slow(packed, retries=1, steps=2, save_every=9, evaluate_every=9)
+    chosen = dataclasses.replace(chosen, init=str(tmp_path / "first"))
+    whole, _ = train(chosen, tmp_path / "whole")
+
+    class Removes(Hook):
+        def on_start(self, session):
+            shutil.rmtree(tmp_path / "first", ignore_errors=True)
+
+    hook = failing(monkeypatch, {0: 1})
+    folder, outcome = train(chosen, tmp_path / "again", hooks=[Removes(), hook])
+    assert (outcome.status, pauses) == ("finished", [1])
+    assert state(folder.path)["model.safetensors"] == state(whole.path)["model.safetensors"]

@@ -12,6 +12,7 @@ from support.commands import call
 from support.shaking import Shakes, make_image, normalised, probabilities
 from support.training import Stop, recipe
 
+import penstock as ps
 from penstock.config import apply
 from penstock.datasets import inspect, pack, scenes
 from penstock.errors import RecipeError
@@ -259,3 +260,44 @@ def test_images_of_other_data_have_their_names_there(packed, tmp_path, capsys):
     rows = list(csv.reader(table.read_text().splitlines()))
 
     assert sorted(row[0] for row in rows[1:]) == ["other-00000", "other-00001"]
+
+
+METRIC = """
+import torch
+
+
+class Brightness:
+    def __init__(self):
+        self.state = torch.zeros(2, dtype=torch.float64)
+
+    def update(self, outputs, tensors):
+        self.state += torch.tensor([float(outputs.double().abs().sum()), float(outputs.numel())], dtype=torch.float64)
+
+    def compute(self):
+        return {"size of logits": float(self.state[0] / self.state[1])}
+"""
+
+
+def test_custom_metrics_are_scores_of_an_evaluation_too(packed, tmp_path):
+    (tmp_path / "mine.py").write_text(METRIC)
+    chosen = apply(
+        recipe(packed.folder, steps=2, evaluate_every=2), [f"train.metrics=['{tmp_path}/mine.py:Brightness']"]
+    )
+    folder, _ = train(chosen, tmp_path / "runs")
+    run = ps.Run(folder.path)
+    assert run.evaluate().scores.summary()["size of logits"] == pytest.approx(run.best["size of logits"], rel=1e-6)
+    assert run.best["size of logits"] > 0
+
+
+def test_data_with_another_ignore_label_is_scored_alike(tmp_path):
+    for name, ignored in (("a", 255), ("b", 7)):
+        scenes.write_folder(tmp_path / name, {"train": 4, "val": 3}, (32, 48), seed=1)
+        for path in (tmp_path / name / "masks").rglob("*.png"):
+            ids = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
+            ids[:6] = 255
+            cv2.imwrite(str(path), np.where(ids == 255, ignored, ids).astype(np.uint8))
+        ps.pack(tmp_path / name, tmp_path / f"{name}-data", ignore=ignored, classes=scenes.CLASSES)
+    folder, _ = train(recipe(tmp_path / "a-data", steps=2), tmp_path / "runs")
+    own, other = (ps.Run(folder.path).evaluate("val", on=tmp_path / f"{name}-data") for name in "ab")
+    assert own.scores.as_json() == other.scores.as_json()
+    assert sum(map(sum, own.scores.as_json()["confusion"])) <= 3 * 26 * 48

@@ -59,7 +59,8 @@ def recognise(folder: Path) -> Layout | None:
     called = {listing.composed(each.name) for path in splits.values() for each in _classes(path, depth) if _holds(each)}
     stated = class_lists.read_classes(folder)
     by_number = sorted(called, key=lambda name: (int(name) if _NUMBER.fullmatch(name) else -1, name))
-    classes = [*stated] if sorted(stated) == sorted(called) else by_number
+    ordered = sorted(stated) == sorted(called)
+    classes = [*stated] if ordered else by_number
     if not any(listing.is_image(path) for root in splits.values() for path in listing.files(root)) or not classes:
         return None
     items: list[Item] = []
@@ -77,6 +78,7 @@ def recognise(folder: Path) -> Layout | None:
     how = f"splits: {', '.join(splits)}" if divided else "no train/, val/ or test/: all images are in train"
     which = "each folder in those of the dates is a class" if depth else "each folder with images is a class"
     named_by = ["classes have the names of the list beside the folders, which are called by their ids"] if names else []
+    named_by += ["classes have the order of the list beside the folders"] if ordered else []
     reasons = (f"{which}; found {len(classes)}", how, *named_by)
     return Layout(
         "classification",

@@ -61,8 +61,8 @@ def _number(name: str) -> int:
 def ending(image: str, mask: str) -> str:
     """What a mask's name has beyond that of its image, such as `_mask` or the folder `cell`; else all of it."""
     folder, _, name = mask.rpartition("/")
-    if folder.isdigit() and (plain := _unpadded(name)).startswith(_unpadded(image)):  # one of many, as in CelebAMask-HQ
-        return plain.removeprefix(_unpadded(image))
+    if folder.isdigit() and (match := re.fullmatch(rf"{re.escape(_unpadded(image))}(\W.*|_.*)", _unpadded(name))):
+        return match[1]  # the folder is one of many, as in CelebAMask-HQ
     if mask.startswith(image):
         return mask.removeprefix(image)
     if not folder or not name.startswith(image):

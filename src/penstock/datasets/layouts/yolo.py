@@ -111,7 +111,8 @@ def _from_one(folder: Path, items: list[Item], names: tuple[str, ...]) -> Iterat
 def _poses(folder: Path, outlines: Sequence[Sequence[tuple[float, float]]]) -> Iterator[Problem]:
     """Outlines of one number of points, which may be boxes with key points where no `kpt_shape` says so.
 
-    A problem where the first two points are the middle and the size of a box that holds all others, else a note.
+    A problem where there are many, the first two of which are the middle and the size of a box that holds all others;
+    else a note. Of four points that may be chance.
     """
     if len(outlines) < _MANY or len({*map(len, outlines)}) > 1:
         return
@@ -122,7 +123,7 @@ def _poses(folder: Path, outlines: Sequence[Sequence[tuple[float, float]]]) -> I
             f"{folder}: all {len(outlines):,} outlines have {count} points{found}. If they are boxes with key points, "
             "write kpt_shape into data.yaml, so that the boxes are read."
         )
-        yield Problem("outlines of one length", str(folder), message, fatal=are_boxes, whole=True)
+        yield Problem("outlines of one length", str(folder), message, fatal=are_boxes and count > _BOX, whole=True)
 
 
 def _is_box_with_points(outline: Sequence[tuple[float, float]]) -> bool:

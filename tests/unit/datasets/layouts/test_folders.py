@@ -571,3 +571,16 @@ def test_folders_that_are_called_by_numbers_have_the_names_of_a_list(tmp_path, f
     miniatures.write(tmp_path / "cat_to_name.json", json.dumps(names))
     found = inspect(tmp_path)
     assert {each.item.image.parent.name: found.labels.classes[each.item.label] for each in found.items} == names
+
+
+def test_a_list_of_the_classes_gives_their_order(tmp_path):
+    for number, name in enumerate(("cat", "dog", "ant")):
+        miniatures.write(tmp_path / f"{name}/{name}.jpg", miniatures.make_image(seed=number))
+    assert inspect(tmp_path).labels.classes == ("ant", "cat", "dog")
+    (tmp_path / "classes.txt").write_text("dog\nant\ncat\n")
+    found = inspect(tmp_path)
+    assert found.labels.classes == ("dog", "ant", "cat")
+    assert {each.item.name: each.item.label for each in found.items} == {"dog/dog": 0, "ant/ant": 1, "cat/cat": 2}
+    assert "classes have the order of the list beside the folders" in found.layout.reasons
+    (tmp_path / "classes.txt").write_text("dog\nant\n")
+    assert inspect(tmp_path).labels.classes == ("ant", "cat", "dog")

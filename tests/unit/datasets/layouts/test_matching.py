@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.datasets.layouts.matching import are_shifted, match
+from penstock.datasets.layouts.matching import are_shifted, ending, match
 
 CASES = {
     "the same name": (["a", "b"], ["b", "a"], {"a": ["a"], "b": ["b"]}),
@@ -46,3 +46,14 @@ def test_masks_belong_to_the_images_that_their_names_show(case):
 def test_nothing_counts_from_another_number_where_no_pair_is_found():
     """a/0.jpg beside a_0.png."""
     assert not are_shifted(["a/0", "b/0"], ["a_0", "b_0"], {})
+
+
+@pytest.mark.parametrize(
+    ("image", "mask", "expected"),
+    [
+        ("a", "a_mask", "_mask"), ("a", "cell/a", "cell"), ("a", "a/3", "/3"), ("0", "0/00000_hair", "_hair"),
+        ("12", "0/00012-nose", "-nose"), ("1", "1/1", "/1"), ("1", "1/10", "/10"), ("1", "1/2", "/2"),
+    ],
+)  # fmt: skip
+def test_an_ending_is_what_a_mask_is_called_beyond_its_image(image, mask, expected):
+    assert ending(image, mask) == expected
