@@ -68,7 +68,7 @@ CALLS = {
     ),
     "no runs": (lambda at: ps.write_report(), "penstock report: expected a run folder, found none. Name at least one."),
     "nothing to train on": (
-        lambda at: ps.train("", name="a", go_on=True, runs=at.out),
+        lambda at: ps.train("", name="a", runs=at.out),
         "penstock train: expected a packed dataset, a topic, a recipe, or --resume RUN, found none of them. Make a dataset with "
         "penstock pack FOLDER -o DIR, then penstock train DIR.",
     ),

@@ -77,7 +77,7 @@ def test_other_settings_that_may_change_do_and_others_are_refused(words, tmp_pat
 def test_the_run_knows_its_data(words, tmp_path, capsys):
     _, _, *others = words
     code, _, err = call("train", *others, "--name", "a", capsys=capsys)
-    assert (code, err.partition(",")[0]) == (2, "error: penstock train: expected a packed dataset")
+    assert (code, err.partition(",")[0]) == (2, f"error: {tmp_path / 'runs'}: expected a run called a")
     assert call(*words, "--name", "a", capsys=capsys)[0] == 0
     longer = ("--name", "a", "--runs", tmp_path / "runs", "--continue", "--steps", 5)
     assert "finished at step 5" in call("train", *longer, capsys=capsys)[1]
