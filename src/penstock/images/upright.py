@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.images import ImageInfo
     from penstock.values import Pixels
 
+_ARRAYS: Final = frozenset({"L", "RGB", "I;16"})
 _PNG_MODES: Final = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 
 
@@ -46,13 +47,15 @@ def read_upright(data: bytes, where: str, wanted: PixelFormat = RGB) -> NDArray[
 
 def encode_pillow(image: Any) -> bytes:
     """An image of Pillow as PNG, so that it is read as its file would be, with palette, transparency and orientation;
-    b"" for anything else.
+    b"" for one that is an array as it is, and for anything else.
     """
     if "PIL" not in sys.modules:
         return b""
-    from PIL import Image, ImageOps  # noqa: PLC0415 - which is there already
+    from PIL import ExifTags, Image, ImageOps  # noqa: PLC0415 - which is there already
 
     if not isinstance(image, Image.Image):
+        return b""
+    if image.mode in _ARRAYS and image.getexif().get(ExifTags.Base.Orientation, 1) == 1:
         return b""
     shown = ImageOps.exif_transpose(image)
     encoded = io.BytesIO()

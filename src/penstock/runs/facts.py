@@ -68,14 +68,14 @@ class RunFacts:
         """
         recipe, environment = read_recipe(folder), folder.read_json("environment.json")
         data, evaluated = _data(folder, recipe)
-        best = _best(folder)
+        best, on_other_data = _best(folder), _on_other_data(folder)
         if folder.initial:
             recipe.pop("init" if recipe.get("init") else "model.weights", None)
         return cls(
             folder.path.name, recipe, _earlier(folder), data, evaluated, _entries(folder), _code(folder, environment),
-            _circumstances(folder, environment), best.get("evaluation", {}), _scored(folder),
+            _circumstances(folder, environment), best.get("evaluation", {}), _scored(on_other_data),
             _training_scores(folder, data, best), read_images(folder, str(data["content"])),
-            _notes(folder),
+            [f"{place}: {note}" for place, values in on_other_data for note in values["notes"]],
         )  # fmt: skip
 
     @property
@@ -107,28 +107,24 @@ def _best(folder: RunFolder) -> Mapping[str, Any]:
         return best_of(folder.lines("metrics.jsonl"))
 
 
-def _scored(folder: RunFolder) -> dict[tuple[str, Place], float]:
-    """The scores on other data; those of the latest evaluation of each kind."""
-    found: dict[tuple[str, Place], float] = {}
+def _on_other_data(folder: RunFolder) -> list[tuple[Place, Mapping[str, Any]]]:
+    """The evaluations on other data, the latest last."""
+    found: list[tuple[Place, Mapping[str, Any]]] = []
     for path in sorted((folder.path / "evaluations").glob("*-on-*.json"), key=lambda path: path.stat().st_mtime):
         name = f"evaluations/{path.name}"
         with folder.reading(name):
             values = folder.read_json(name, "split", "content", "data")
-            place = place_of(values, "")
-            for each, value in _numbers(values).items():
-                found.pop((each, place), None)  # whose place has another step, though it is equal
-                found[each, place] = value
+            found.append((place_of(values, ""), {**values, "notes": list(values.get("notes") or ())}))
     return found
 
 
-def _notes(folder: RunFolder) -> list[str]:
-    """What evaluations on other data have noted, such as that the run was trained on some of it."""
-    found = []
-    for path in sorted((folder.path / "evaluations").glob("*-on-*.json")):
-        name = f"evaluations/{path.name}"
-        with folder.reading(name):
-            values = folder.read_json(name, "split", "content", "data")
-            found += [f"{place_of(values, '')}: {note}" for note in list(values.get("notes") or ())]
+def _scored(evaluations: Sequence[tuple[Place, Mapping[str, Any]]]) -> dict[tuple[str, Place], float]:
+    """The scores on other data; those of the latest evaluation of each kind."""
+    found: dict[tuple[str, Place], float] = {}
+    for place, values in evaluations:
+        for each, value in _numbers(values).items():
+            found.pop((each, place), None)  # whose place has another step, though it is equal
+            found[each, place] = value
     return found
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from support import processes
 from support.commands import call
+from support.errors import refused
 from support.training import Stop, recipe, state
 
 import penstock as ps
@@ -232,9 +233,8 @@ def test_a_dataset_in_the_place_of_a_run_is_called_so(tmp_path):
 @pytest.mark.parametrize("place", ["checkpoints/best", "checkpoints/step-00000001/model.safetensors", "checkpoints"])
 def test_a_part_of_a_run_leads_to_the_run(packed, tmp_path, place):
     run, _ = train(recipe(packed.folder, steps=1), tmp_path)
-    with pytest.raises(RunError) as caught:
-        ps.load(run.path / place)
-    assert str(caught.value) == (
+    message = (
         f"{run.path / place}: expected a run folder, with a recipe.toml, found a part of {run.path}. Name that run, and one of "
         "its checkpoints with --checkpoint."
     )
+    refused(ps.load, run.path / place, message=message)

@@ -114,4 +114,6 @@ def test_of_several_evaluations_of_one_place_the_latest_counts(tmp_path):
     (images,) = read_images(RunFolder.open(folder), "").values()
 
     assert images == {"x.jpg": 0.75}
-    assert facts._scored(RunFolder.open(folder)) == {("mean_iou", Place(("abc", "val"), "/d/other")): 0.75}
+    assert facts._scored(facts._on_other_data(RunFolder.open(folder))) == {
+        ("mean_iou", Place(("abc", "val"), "/d/other")): 0.75
+    }

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.datasets import listing
 from penstock.datasets.layouts.columns import group_column, image_column
-from penstock.datasets.layouts.csv_files import readable
+from penstock.datasets.layouts.csv_files import json_tables, read_rows, readable
 from penstock.datasets.layouts.lookup import Images
 from penstock.errors import DatasetError
 from penstock.kinds.items import InspectedItem, Problem, named
 from penstock.progress import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.datasets.layout import Layout
     from penstock.kinds.items import Item
@@ -27,29 +27,36 @@ _SEVERAL: Final = 2
 _MOSTLY: Final = 0.9  # of the labels in the folder of a class are that class
 
 
-def by_table(folder: Path, found: Layout) -> Layout:
-    """The layout with the groups that tables name, such as patients beside the names of their images."""
+def by_table(folder: Path, found: Layout, fields: Mapping[str, str]) -> Layout:
+    """The layout with the groups that tables name, such as patients beside the names of their images.
+
+    Args:
+        folder: of the data.
+        found: the layout.
+        fields: columns by what they hold, as the user names them; the one of images counts.
+    """
     if found.modalities or any(item.group for item in found.items):
         return found
+    chosen = fields.get("image", "").lower()
     images, about = Images(folder), []
     groups: dict[Path, str] = {}
     for place in (folder, *listing.folders(folder)):
-        for path, rows, header in readable(place, "*.csv", "*.tsv", "*.jsonl"):
-            column = image_column(rows, header, images)
+        others = ((path, *read_rows(path)) for path in json_tables(place))
+        for path, rows, header in (*readable(place, "*.csv", "*.tsv", "*.jsonl"), *others):
+            named_so = (each for each in header if each.lower() == chosen)
+            column = next(named_so, "") or image_column(rows, header, images)
             name = group_column([each for each in header if each != column])
             if not name or not column:
                 continue
             held = {images.find(row.get(column.lower(), "")): row.get(name.lower(), "") for row in rows.values()}
             groups |= {image.resolve(): group for image, group in held.items() if image and group}
             about.append(_of_column(name, column, named(path, folder), header, found))
-    of_items = [item.image.resolve() for item in found.items if isinstance(item.image, Path)]
-    if _SEVERAL * sum(image in groups for image in of_items) <= len(found.items):
-        return found
     items = tuple(
-        replace(item, group=groups.get(item.image.resolve(), "")) if isinstance(item.image, Path) else item
+        replace(item, group=groups.get(item.image.resolve(), "")) if groups and isinstance(item.image, Path) else item
         for item in found.items
     )
-    return replace(found, items=items, reasons=(*found.reasons, *about))
+    is_used = any(item.group for item in items)
+    return replace(found, items=items, reasons=(*found.reasons, *about)) if is_used else found
 
 
 def _of_column(name: str, image: str, table: str, header: Sequence[str], found: Layout) -> str:
@@ -64,7 +71,7 @@ def by_folder(folder: Path, found: Layout) -> Layout:
     """The layout with the groups that its items have, else those of its folders, but for a split with a single one."""
     if found.modalities:
         return found
-    items = found.items if any(item.group for item in found.items) else _grouped(folder, found)
+    items = found.items if all(item.group for item in found.items) else _grouped(folder, found)
     groups: dict[str, set[str]] = defaultdict(set)
     for item in items:
         groups[item.split].add(item.group)
@@ -79,7 +86,8 @@ def by_folder(folder: Path, found: Layout) -> Layout:
 
 
 def _grouped(folder: Path, found: Layout) -> tuple[Item, ...]:
-    """Items grouped by the folder of their image, or by one further above where each image has a folder of its own.
+    """Items without a group grouped by the folder of their image, or by one further above where each image has a folder
+    of its own.
 
     Folders of a class are left out: a class would be in one split alone.
     """
@@ -91,9 +99,9 @@ def _grouped(folder: Path, found: Layout) -> tuple[Item, ...]:
     while any(above) and len({*map(tuple, above)}) == len(above):
         above = [names[:-1] for names in above]
     groups = ["/".join(names) for names in above]
-    if _are_classes(found, groups):
+    if len({*groups}) < _SEVERAL or _are_classes(found, groups):
         return found.items
-    return tuple(replace(item, group=group) for item, group in zip(found.items, groups, strict=True))
+    return tuple(replace(item, group=item.group or group) for item, group in zip(found.items, groups, strict=True))
 
 
 def _are_classes(found: Layout, groups: Sequence[str]) -> bool:
@@ -101,9 +109,7 @@ def _are_classes(found: Layout, groups: Sequence[str]) -> bool:
     members: dict[str, list[InspectedItem]] = defaultdict(list)
     for item, group in zip(found.items, groups, strict=True):
         members[group].append(InspectedItem(item))
-    counts = (
-        [found.kind.count(each, len(found.labels.classes)) for each in members.values()] if len(members) > 1 else []
-    )
+    counts = [found.kind.count(each, len(found.labels.classes)) for each in members.values()]
     labelled = [count for count in counts if any(count)]
     usual = {count.index(max(count)) for count in labelled}
     return len(usual) == len(labelled) > 1 and all(max(count) >= _MOSTLY * sum(count) for count in labelled)

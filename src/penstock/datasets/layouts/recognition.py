@@ -153,7 +153,7 @@ def _unlabelled(found: Layout) -> bool:
 def _gathered(folder: Path, found: Layout, how: LayoutOptions) -> Layout:
     """The layout with the splits of lists, the masks of one rater, and images that belong together."""
     found = split_lists.divide(folder, _composed(folder, _of_rater(found, how.rater)))
-    found = found if how.group else groups.by_table(folder, found)
+    found = found if how.group else groups.by_table(folder, found, how.fields)
     left = unread.problems(folder, found, confirmed=bool(how.layout or how.pattern or how.masks))
     found = replace(found, problems=(*found.problems, *left))
     if not (how.masks or custom.import_path_of(how.layout)):  # which say what is meant

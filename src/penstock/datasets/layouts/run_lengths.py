@@ -271,8 +271,9 @@ def _overlaps(folder: Path, table: _Table) -> list[Problem]:
 def _is_overlapping(image: Path, table: _Table) -> bool:
     by_class: dict[str, Bits] = {}
     try:
+        size = _size(image)
         for each in table.images[image]:
-            pixels = _pixels(each, _size(image), by_column=table.by_column)
+            pixels = _pixels(each, size, by_column=table.by_column)
             by_class[each.label] = by_class[each.label] | pixels if each.label in by_class else pixels
     except (DatasetError, ImageError, OSError):
         return False  # which is named where the mask is drawn

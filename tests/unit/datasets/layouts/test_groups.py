@@ -136,6 +136,36 @@ def test_a_table_beside_other_labels_names_groups(tmp_path, name, form):
     assert not any("is not read" in problem.message for problem in found.problems)
 
 
+@pytest.mark.parametrize("name", ["labels.csv", "labels.json"])
+def test_the_table_of_the_labels_names_groups_whatever_column_has_its_images(tmp_path, name):
+    rows = []
+    for number in range(12):
+        image(tmp_path, f"{number}.jpg")
+        rows.append(
+            {
+                "first": f"{(number + 3) % 12}.jpg",
+                "image": f"{number}.jpg",
+                "label": "ab"[number % 2],
+                "case": f"g{number // 3}",
+            }
+        )
+    lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
+    if name == "labels.json":
+        rows = [{key: value for key, value in row.items() if key != "first"} for row in rows]
+    miniatures.write(tmp_path / name, json.dumps(rows) if name == "labels.json" else "\n".join(lines))
+    found = inspect(tmp_path, how=LayoutOptions(fields={"image": "image"} if name == "labels.csv" else {}))
+    assert {each.item.name: each.item.group for each in found.items} == {str(n): f"g{n // 3}" for n in range(12)}
+
+
+def test_images_that_no_table_names_are_in_the_group_of_their_folder(tmp_path):
+    in_folders(tmp_path, "xml")
+    miniatures.write(tmp_path / "about.csv", "image,patient\npa/0.jpg,x\npb/0.jpg,x\n")
+    groups = {each.item.image.relative_to(tmp_path).as_posix(): each.item.group for each in inspect(tmp_path).items}
+    assert {groups["pa/0.jpg"], groups["pb/0.jpg"]} == {"x"}
+    assert {groups["pa/1.jpg"], groups["pa/2.jpg"]} == {"pa"}
+    assert groups["pc/0.jpg"] == "pc"
+
+
 def test_a_table_of_run_lengths_names_groups(tmp_path):
     rows = "".join(f"{number}.jpg,{33 + number} 5,g{number // 3}\n" for number in range(12))
     for number in range(12):
