@@ -240,12 +240,12 @@ def _unknown_color(where: str, color: tuple[int, int, int], there: NDArray[np.bo
 
 
 def _counted(ids: Pixels) -> tuple[tuple[int, int], ...]:
-    """The values of a mask with their pixels. OpenCV counts in float32, which is exact for as many pixels."""
-    counts: NDArray[Any]
-    if ids.size >= 1 << np.finfo(np.float32).nmant:
-        counts = np.bincount(ids.ravel(), minlength=IDS)
-    else:
-        counts = cv2.calcHist([ids], [0], None, [IDS], [0, IDS]).ravel()
+    """The values of a mask with their pixels."""
+    flat = ids.ravel()
+    changes = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    starts = np.concatenate([[0], changes])  # of runs of one value, of which a mask has few
+    counts = np.zeros(IDS, np.int64)
+    np.add.at(counts, flat[starts], np.diff(starts, append=flat.size))
     return tuple((int(i), int(counts[i])) for i in np.flatnonzero(counts))
 
 
