@@ -105,6 +105,7 @@ PARAMETERS: dict[str, dict[str, Given | Elsewhere]] = {
     },
     "list_models": {"pattern": Given("resnet18", "data"), "count": Typed("models", "count")},
     "advise": {
+        "data": Elsewhere("unit/assembly/test_machine.py"),
         **_of_train(),
         **_typed("doctor", "settings", "find_lr", "find_time", "find_batch", progress="find_lr"),
     },

@@ -68,7 +68,7 @@ def _task_of(given: Mapping[str, Any], task: str) -> type[Task]:
 
 @suggested
 def advise(
-    data: str | Path,
+    data: str | Path = "",
     *,
     find_lr: bool = False,
     find_time: bool = False,
@@ -77,10 +77,11 @@ def advise(
     settings: Mapping[str, Any] | Sequence[str] | None = None,
     **options: Unpack[Options],
 ) -> tuple[Advice, ...]:
-    """What `train` would choose for a dataset, and where each choice comes from.
+    """What `train` would choose for a dataset, and where each choice comes from; or what this machine has.
 
     Args:
-        data: where the dataset is.
+        data: where the dataset is; "" describes the machine: versions, cores, memory, GPU, the disk of the current
+            folder (64 MiB are written there for a moment), and the extras, with what to do about each that is missing.
         find_lr: whether to train for up to 100 steps with a rising learning rate, and suggest one.
         find_time: whether to train for four steps, and say how long the whole training would take.
         find_batch: whether to find the largest batch that fits into the memory of the GPU.
@@ -91,12 +92,22 @@ def advise(
     Raises:
         PenstockError: the dataset or the weights cannot be read, or a setting does not fit.
     """
-    given = {"data.path": str(data), **settings_of(settings, **options)}
+    given = settings_of(settings, **options)
+    measures = find_lr or find_time or find_batch
+    if not str(data) and (given or measures):
+        raise RecipeError(
+            "doctor",
+            remedy="Name a packed dataset: penstock doctor DATASET",
+            message="Settings, --find-lr, --find-time and --find-batch are for a dataset, and none is given.",
+        )
     from penstock import assembly  # noqa: PLC0415 - with PyTorch
 
+    if not str(data):
+        return assembly.describe_machine(Path.cwd())
+    given = {"data.path": str(data), **given}
     resolved = assembly.resolve_settings(given)
     found = list(assembly.advise(resolved))
-    if find_batch or find_time or find_lr:
+    if measures:
         from penstock.training import finders  # noqa: PLC0415 - with PyTorch
 
         found += [finders.find_batch(resolved.recipe).advice()] if find_batch else []

@@ -5,6 +5,7 @@ run_data.py   data.json: what a run's data was, exactly
 epochs.py  epochs to steps
 sizing.py  defaults that follow from the data
 advising.py  what would be trained by default, and why
+machine.py  what this machine has for it
 runs.py    a run folder to its parts and its weights
 trusting.py  whether what a run or a recipe names may be imported
 resolving.py  settings that somebody gave to a whole recipe
@@ -17,6 +18,7 @@ published.py  defaults that follow from published weights
 from penstock.assembly.advising import Advice, advise
 from penstock.assembly.epochs import steps_of
 from penstock.assembly.experiment import Experiment, chosen_shuffle, notes, open_experiment
+from penstock.assembly.machine import describe_machine
 from penstock.assembly.presets import resolve
 from penstock.assembly.reference import explained
 from penstock.assembly.resolving import resolve_settings, settings_of_file
@@ -28,6 +30,7 @@ __all__ = [
     "Experiment",
     "advise",
     "chosen_shuffle",
+    "describe_machine",
     "explained",
     "load_checkpoint",
     "notes",

@@ -12,7 +12,9 @@ from penstock.progress import Progress
 
 
 def doctor(
-    dataset: Annotated[str, Parameter(help="A packed dataset, or a topic: kafka://HOST:PORT/TOPIC.")], /, *,
+    dataset: Annotated[
+        str, Parameter(help="A packed dataset, or a topic: kafka://HOST:PORT/TOPIC. By default the machine is checked.")
+    ] = "", /, *,
     model: ModelName = "", crop: Crop = None, task: TaskName = "",
     settings: Annotated[
         tuple[str, ...], Parameter(name="--set", help="Setting of the training: KEY=VALUE. May be repeated.")
@@ -28,7 +30,9 @@ def doctor(
     ] = False,
     json: Json = False,
 ) -> None:  # fmt: skip
-    """Print what `penstock train` would choose for a dataset, and why.
+    """Check this machine, or print what `penstock train` would choose for a dataset, and why.
+
+    Of the machine: versions, cores, memory, GPU, disk, and what each missing extra needs.
 
     A reason is the task, the model, the size of the images, or a general default. Any of them can be changed with an
     option of `penstock train`, or with --set.
@@ -43,4 +47,4 @@ def doctor(
         return
     about, value = max(len(row.about) for row in rows), max(len(row.value) for row in rows)
     for row in rows:
-        print(f"{row.about:<{about}}  {row.value:<{value}}  {row.reason}")
+        print(f"{row.about:<{about}}  {row.value:<{value}}  {row.reason}".rstrip())

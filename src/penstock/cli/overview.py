@@ -24,7 +24,7 @@ _GROUPS: Final = {
     },
     "Training": {
         "training:train": "Train a model on a packed dataset, or resume a run.",
-        "advising:doctor": "Print what train would choose for a dataset, and why.",
+        "advising:doctor": "Check this machine, or print what train would choose for a dataset, and why.",
         "training:recipe": "Print all settings of a training run, as TOML.",
         "runs:replay": "Draw the images of any step of a run, and name their records.",
         "runs:report": "Write the report of a run, or a page that compares several.",
@@ -66,7 +66,7 @@ pull kafka://localhost:9092/photos -o data
 pull kafka://localhost:9092/photos -o data --until 2026-11-30T12:00
 train data --model unet:resnet50 --crop 256 256 --steps 2000
 train --resume runs/0001-unet
-doctor data
+doctor
 doctor data --model unet:resnet50 --find-time
 recipe > recipe.toml
 recipe recipe.toml --set optimizer.lr=0.01
