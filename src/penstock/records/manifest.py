@@ -43,19 +43,30 @@ class RecordChanges:
     """How the records of a split differ from those of another dataset: their names, sorted.
 
     Attributes:
-        added: those that were not there.
-        removed: those that are gone.
+        added: those that were in no split.
+        removed: those that are in no split any more.
         relabelled: those with the same image and another label.
         redrawn: those with another image.
+        arrived: those that were in another split.
+        departed: those that are in another split now.
     """
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
     relabelled: tuple[str, ...]
     redrawn: tuple[str, ...]
+    arrived: tuple[str, ...] = ()
+    departed: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        named = {"added": self.added, "removed": self.removed, "relabelled": self.relabelled, "redrawn": self.redrawn}
+        named = {
+            "added": self.added,
+            "removed": self.removed,
+            "relabelled": self.relabelled,
+            "redrawn": self.redrawn,
+            "from other splits": self.arrived,
+            "gone to other splits": self.departed,
+        }
         return "; ".join(f"{len(names)} {what}: {_some(names)}" for what, names in named.items() if names)
 
 
@@ -113,17 +124,39 @@ def read(path: Path) -> dict[str, list[ManifestEntry]]:
     return found
 
 
-def changes(before: Sequence[ManifestEntry], now: Sequence[ManifestEntry]) -> RecordChanges | None:
-    """How records differ from those of before, by their names; None where they are the same, in any order."""
-    old, new = _by_name(before), _by_name(now)
+def changes(
+    before: Mapping[str, Sequence[ManifestEntry]], now: Mapping[str, Sequence[ManifestEntry]], split: str
+) -> RecordChanges | None:
+    """How the records of a split differ from those of before, by their names; None where they are the same, in any
+    order. A record whose image is in another split has moved.
+    """
+    old, new = _by_name(before.get(split, ())), _by_name(now.get(split, ()))
+    there, here = _outside(before, split), _outside(now, split)
     both = sorted(old.keys() & new.keys())
+    added, arrived = _parted(new, new.keys() - old.keys(), there)
+    removed, departed = _parted(old, old.keys() - new.keys(), here)
     found = RecordChanges(
-        tuple(sorted(new.keys() - old.keys())),
-        tuple(sorted(old.keys() - new.keys())),
+        added,
+        removed,
         tuple(name for name in both if old[name].image == new[name].image and old[name].label != new[name].label),
         tuple(name for name in both if old[name].image != new[name].image),
+        arrived,
+        departed,
     )
     return found if str(found) else None
+
+
+def _outside(splits: Mapping[str, Sequence[ManifestEntry]], split: str) -> set[str]:
+    """The digests of the images of all other splits."""
+    return {each.image for name, entries in splits.items() if name != split for each in entries} - {""}
+
+
+def _parted(
+    entries: Mapping[str, ManifestEntry], names: Iterable[str], elsewhere: set[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of records that are in no other split, and of those that are."""
+    moved = sorted(name for name in names if entries[name].image in elsewhere)
+    return tuple(sorted({*names} - {*moved})), tuple(moved)
 
 
 def _by_name(entries: Sequence[ManifestEntry]) -> dict[str, ManifestEntry]:

@@ -44,7 +44,9 @@ def write_comparison(paths: Sequence[Path], output: Path) -> Path:
         section("Recipe", _differences(names, found.recipe)),
         section("Data", _differences(names, found.data)),
         section("Records", _differences(names, found.records)),
-        section("Code", _differences(names, found.code)),
+        section(
+            "Code", _differences(names, found.code) + "".join(f"<pre>{html.escape(edit)}</pre>" for edit in found.edits)
+        ),
         section("Environment", _differences(names, found.environment)),
     ]
     summary = {"runs": f"{counted(len(names), 'run')}: {', '.join(names)}", "metric": found.metric or "none"}

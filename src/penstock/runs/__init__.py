@@ -2,6 +2,7 @@
 
 comparing.py    how runs differ, and which of their scores may be compared
 conditions.py   which runs of a list fit conditions
+edits.py        how the custom code of two runs differs, line by line
 environment.py  what a run depends on besides its recipe
 facts.py        what the scores of a run follow from
 folder.py       `RunFolder`

@@ -13,6 +13,7 @@ from penstock.errors import RunError
 from penstock.progress import aligned, counted
 from penstock.records import manifest
 from penstock.records.manifest import RecordChanges
+from penstock.runs.edits import edits
 from penstock.runs.facts import RunFacts
 from penstock.runs.folder import RunFolder
 from penstock.runs.listing import DAMAGED, RunSummary, best_metric_of, summarize
@@ -62,6 +63,7 @@ class RunComparison:
         cautions: why scores may not be compared, as sentences.
         spreads: the deciding score over runs that differ in their seed alone.
         paired: how each run differs from the first one image by image, where `penstock evaluate` scored both.
+        edits: how custom files differ from those of the first run, as unified diffs.
     """
 
     runs: tuple[RunSummary, ...]
@@ -76,6 +78,7 @@ class RunComparison:
     cautions: tuple[str, ...] = ()
     spreads: tuple[Spread, ...] = ()
     paired: tuple[PairedDifference, ...] = ()
+    edits: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         count = sum(map(len, (self.recipe, self.data, self.code, self.environment)))
@@ -116,6 +119,8 @@ class RunComparison:
                 lines += [f"{title}: {'no evaluation' if values is self.scores else 'no difference'}", ""]
         if self.records:
             lines += [*self._records(), ""]
+        for edit in self.edits:
+            lines += [*edit.splitlines(), ""]
         return [*lines, *self.statistics] if self.statistics else lines[:-1]
 
     @property
@@ -171,6 +176,7 @@ def compare(paths: Sequence[Path]) -> RunComparison:
         (*_cautions(runs), *_outdated(runs), *_unlisted(runs), *_notes(runs)),
         tuple(_spreads(runs, metric)),
         tuple(each for run in runs[1:] for each in differences((runs[0].name, run.name), runs[0].images, run.images)),
+        tuple(edit for path in paths[1:] for edit in edits(paths[0], path)),
     )
 
 
@@ -211,8 +217,7 @@ def _records(runs: Sequence[RunFacts]) -> dict[str, Values]:
     first = runs[0].entries
 
     def values(split: str) -> Values:
-        before = first.get(split, ())
-        return tuple(manifest.changes(before, run.entries.get(split, ())) if run.entries else None for run in runs)
+        return tuple(manifest.changes(first, run.entries, split) if run.entries else None for run in runs)
 
     found = {split: values(split) for split in dict.fromkeys(split for run in runs for split in run.entries)}
     return {split: values for split, values in found.items() if first and any(values)}

@@ -63,6 +63,10 @@ def test_what_is_no_manifest_is_named(tmp_path, data):
         manifest.read(tmp_path / "m")
 
 
+def _changes(before, now):
+    return manifest.changes({"train": before}, {"train": now}, "train")
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_changes_are_those_that_were_made(seed):
     chance = random.Random(seed)
@@ -77,17 +81,17 @@ def test_changes_are_those_that_were_made(seed):
     now += [ManifestEntry("new", "i", "l")] * (seed % 2)
     chance.shuffle(now)
 
-    found = manifest.changes(before, now) or RecordChanges((), (), (), ())
+    found = _changes(before, now) or RecordChanges((), (), (), ())
     for what in ("removed", "relabelled", "redrawn"):
         assert getattr(found, what) == tuple(name for name, became in fate.items() if became == what)
     assert found.added == ("new",) * (seed % 2)
-    assert manifest.changes(now, chance.sample(now, len(now))) is None
+    assert _changes(now, chance.sample(now, len(now))) is None
 
 
 def test_records_of_one_name_are_told_apart():
     twice = [ManifestEntry("a", "1", "x"), ManifestEntry("a", "2", "x")]
-    assert manifest.changes(twice, twice[:1]) == RecordChanges((), ("a (2)",), (), ())
-    assert manifest.changes(twice, twice[::-1]) is None
+    assert _changes(twice, twice[:1]) == RecordChanges((), ("a (2)",), (), ())
+    assert _changes(twice, twice[::-1]) is None
 
 
 def test_a_name_of_another_type_is_no_reason_to_stop():
@@ -102,4 +106,19 @@ def test_a_sentence_names_a_few():
 
 def test_another_image_with_another_label_is_redrawn_alone():
     before, now = ManifestEntry("a", "1", "1"), ManifestEntry("a", "2", "2")
-    assert manifest.changes([before], [now]) == RecordChanges((), (), (), ("a",))
+    assert _changes([before], [now]) == RecordChanges((), (), (), ("a",))
+
+
+def test_records_that_moved_to_another_split_are_neither_added_nor_removed():
+    a, b, c, d = (ManifestEntry(name, f"i{name}", "l") for name in "abcd")
+    before, now = {"train": [a, b], "val": [c]}, {"train": [b, c], "val": [a._replace(name="val/a")], "test": [d]}
+
+    changes = {split: manifest.changes(before, now, split) for split in now}
+    assert changes == {
+        "train": RecordChanges((), (), (), (), ("c",), ("a",)),
+        "val": RecordChanges((), (), (), (), ("val/a",), ("c",)),
+        "test": RecordChanges(("d",), (), (), ()),
+    }
+    assert str(changes["train"]) == "1 from other splits: c; 1 gone to other splits: a"
+    unknown = [ManifestEntry("x", "", "l")], [ManifestEntry("y", "", "l")]
+    assert manifest.changes({"val": unknown[0]}, {"train": unknown[1]}, "train") == RecordChanges(("y",), (), (), ())
