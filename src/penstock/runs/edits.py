@@ -22,8 +22,8 @@ def edits(first: Path, other: Path) -> Iterator[str]:
     """
     before, now = _sources(first), _sources(other)
     for name in sorted(before.keys() & now.keys()):
-        titles = (f"{run.name}/{_CODE}/{name}" for run in (first, other))
-        if lines := list(difflib.unified_diff(before[name], now[name], *titles, n=1, lineterm="")):
+        old, new = (f"{run.name}/{_CODE}/{name}" for run in (first, other))
+        if lines := list(difflib.unified_diff(before[name], now[name], old, new, n=1, lineterm="")):
             yield "\n".join(lines)
 
 
