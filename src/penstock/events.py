@@ -114,10 +114,12 @@ class Events:
     Attributes:
         on_event: called with each; None leaves them to `logging`.
         silent: whether nobody is to hear of them, as on other ranks than the first.
+        progress: called after each step with the steps that are done, and those in all.
     """
 
     on_event: OnEvent | None = None
     silent: bool = False
+    progress: Callable[[int, int], None] | None = None
 
     def __call__(self, event: Event) -> None:
         """Log an event and pass it to `on_event`."""

@@ -105,6 +105,13 @@ class TestOutput:
             print("a line")
         assert capsys.readouterr().out == "a line\n"
 
+    def test_a_terminal_shows_a_bar_of_the_steps(self, packed, tmp_path, capsys, monkeypatch):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+        (tmp_path / "recipe.toml").write_text(dump(recipe(packed.folder, steps=3)))
+        code, out, err = call("train", tmp_path / "recipe.toml", "--runs", tmp_path / "runs", capsys=capsys)
+
+        assert (code, "3/3" in err, "3/3" in out) == (0, True, False)
+
     @pytest.mark.soak  # torchrun is tried in e2e/test_ranks.py
     def test_one_of_several_ranks_speaks(self, packed, tmp_path):
         (tmp_path / "recipe.toml").write_text(dump(recipe(packed.folder, steps=2)))

@@ -122,6 +122,7 @@ PARAMETERS: dict[str, dict[str, Given | Elsewhere]] = {
         "max_time": Given("1h", "data"),
         "accept_changes": Given(True, "data"),
         "on_event": Given(print, "data"),
+        "progress": _SEEN,
         "trust": Given(True, "data"),
     },
     "resume": {
@@ -131,6 +132,7 @@ PARAMETERS: dict[str, dict[str, Given | Elsewhere]] = {
         "hooks": Given((Hook(),), "run"),
         "checkpoint": Given("best", "run"),
         "on_event": Given(print, "run"),
+        "progress": _SEEN._replace(place="run"),
         "trust": Given(True, "run"),
         "accept_changes": Given(True, "run"),
     },

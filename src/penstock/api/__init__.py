@@ -7,6 +7,7 @@ data.py       packed datasets: open, pull, and their splits
 samples.py    single records, and image grids
 topics.py     how topics are made
 training.py   train, resume, check
+notebook.py   a training in a notebook
 advising.py   advise, recipe, list_models, prepare_process
 runs.py       runs: load, export, list, compare, report
 loaded.py     what load gives

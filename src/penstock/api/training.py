@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
+from penstock.api import notebook
 from penstock.api.arguments import suggested
 from penstock.api.data import Data
 from penstock.api.runs import Run, folder_of, trusted
@@ -13,11 +14,12 @@ from penstock.config import toml
 from penstock.config.options import Options, settings_of
 from penstock.datasets import locate
 from penstock.errors import RecipeError, RunError
+from penstock.progress import silent
 from penstock.runs import RunFolder
 from penstock.settings import Recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.assembly.presets import Resolved
     from penstock.events import OnEvent
@@ -38,11 +40,13 @@ def train(
     go_on: bool = False,
     max_time: str = "",
     on_event: OnEvent | None = None,
+    progress: Callable[[int, int], None] = silent,
     accept_changes: bool = False,
     trust: bool = False,
     **options: Unpack[Options],
 ) -> Run:
-    """Train a model; settings that are not given are filled in as on the command line.
+    """Train a model; settings that are not given are filled in as on the command line. Nothing is printed; a notebook
+    shows how it goes, unless `on_event` or `progress` is given.
 
     Args:
         data: a dataset or where it is, a recipe, or the path of one in TOML; "" with `go_on` goes on alone.
@@ -53,6 +57,7 @@ def train(
         go_on: whether to go on with the newest run of that name, where there is one.
         max_time: after which to save and stop, such as "3h55m"; `resume` goes on.
         on_event: called with every event; `logging` has them too.
+        progress: called after each step with the steps that are done, and those in all.
         accept_changes: whether to go on although samples are not what they were.
         trust: whether custom code that a dataset carries or a recipe in TOML names may be executed.
         options: the settings that the command has options for: `model`, `lr`, `steps` and the others of `Options`.
@@ -68,8 +73,8 @@ def train(
             fix = "Name the dataset too, to start it, or the folder of the runs with --runs"
             raise RunError(str(runs), expected=f"a run called {name}", found="none", remedy=fix)
         return resume(
-            newest, settings=given, hooks=hooks, max_time=max_time, on_event=on_event, trust=trust,
-            accept_changes=accept_changes,
+            newest, settings=given, hooks=hooks, max_time=max_time, on_event=on_event, progress=progress,
+            trust=trust, accept_changes=accept_changes,
         )  # fmt: skip
     check(data, settings=given)
 
@@ -77,8 +82,9 @@ def train(
 
     recipe = _recipe(data, given, trust=trust)
     attached = _attached(hooks, max_time)
+    on_event, progress = notebook.shown(on_event, progress)
     folder, outcome = training.train(
-        recipe, Path(runs), name, attached, on_event, go_on=go_on, accept_changes=accept_changes
+        recipe, Path(runs), name, attached, on_event, go_on=go_on, accept_changes=accept_changes, progress=progress
     )
     return Run(folder.path, outcome)
 
@@ -92,11 +98,12 @@ def resume(
     max_time: str = "",
     checkpoint: str = "last",
     on_event: OnEvent | None = None,
+    progress: Callable[[int, int], None] = silent,
     trust: bool = False,
     accept_changes: bool = False,
     **options: Unpack[Options],
 ) -> Run:
-    """Go on with a run.
+    """Go on with a run. Nothing is printed; a notebook shows how it goes, as in `train`.
 
     Args:
         run: the run or its folder.
@@ -105,6 +112,7 @@ def resume(
         max_time: after which to save and stop, such as "3h55m".
         checkpoint: "last", "best" or "step-NNNNNNNN".
         on_event: called with every event; `logging` has them too.
+        progress: called after each step with the steps that are done, and those in all.
         trust: whether code from elsewhere, which the run carries, may be executed.
         accept_changes: whether to go on although data, code or a decoder gives other samples than before.
         options: changes to its recipe, as those of `train`.
@@ -120,7 +128,10 @@ def resume(
 
     path = trusted(run, trust=trust)
     attached = _attached(hooks, max_time)
-    folder, outcome = training.resume(path, given, attached, checkpoint, on_event, accept_changes=accept_changes)
+    on_event, progress = notebook.shown(on_event, progress)
+    folder, outcome = training.resume(
+        path, given, attached, checkpoint, on_event, accept_changes=accept_changes, progress=progress
+    )
     return Run(folder.path, outcome)
 
 

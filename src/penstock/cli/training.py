@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 import penstock as ps
 from penstock.cli import UNFINISHED
-from penstock.cli.events import show
+from penstock.cli.events import bar, show
 from penstock.cli.options import TASKS, Crop, ModelName, TaskName, Trust
 from penstock.errors import RecipeError
 
@@ -141,9 +141,13 @@ def train(
     given |= {
         "hooks": hook or (), "max_time": max_time, "on_event": show, "trust": trust, "accept_changes": accept_changes,
     }  # fmt: skip
-    if resume:
-        return _conclude(ps.resume(resume, checkpoint=checkpoint, **given))
-    return _conclude(ps.train(data, runs=runs or "runs", name=name, go_on=go_on, **given))
+    with bar() as progress:
+        given["progress"] = progress
+        if resume:
+            run = ps.resume(resume, checkpoint=checkpoint, **given)
+        else:
+            run = ps.train(data, runs=runs or "runs", name=name, go_on=go_on, **given)
+    return _conclude(run)
 
 
 def _conclude(run: ps.Run) -> int:

@@ -1,14 +1,13 @@
-"""What people watch: a bar on a terminal, plain lines elsewhere, and the same lines in log.txt."""
+"""What people watch: lines, which log.txt has too, and how many steps are done."""
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Final
 
 from penstock import devices
 from penstock.events import Evaluated, Event, Events, Note, StepFinished, TrainingEnded, TrainingStarted
-from penstock.progress import Progress, counted
+from penstock.progress import counted
 from penstock.session import Hook
 from penstock.session.options import ENDLESS
 
@@ -34,7 +33,6 @@ class Console(Hook):
         self.log = log
         self.events = events
         self.interval = interval
-        self._bar = Progress("train", "steps") if sys.stderr.isatty() else None
         self._mark = (0, 0.0, 0.0)
         self._waited = self._said = 0.0
 
@@ -49,14 +47,12 @@ class Console(Hook):
         )
         self.emit(TrainingStarted(line, session.step))
         self._mark = (session.step, time.perf_counter(), 0.0)
-        if self._bar:
-            self._bar.__enter__()
 
     def after_step(self, session: Session) -> None:
         """Say how it goes."""
         self._waited += session.timing["wait"]
-        if self._bar:
-            self._bar(session.step, session.options.steps)
+        if self.events.progress and not self.events.silent:
+            self.events.progress(session.step, session.options.steps)
         last = session.step == session.options.steps
         if last or session.step % self.interval == 0 or time.perf_counter() - self._mark[1] > _LONG:
             self._progress(session)
@@ -106,8 +102,6 @@ class Console(Hook):
 
     def on_end(self, session: Session) -> None:
         """Say how it ended."""
-        if self._bar:
-            self._bar.__exit__(None, None, None)
         if session.outcome:
             step, status, reason = session.outcome.step, session.outcome.status, session.outcome.reason
             self.emit(TrainingEnded(f"{status} at step {step:,}: {reason}", step, status, reason))

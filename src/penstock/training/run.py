@@ -45,7 +45,7 @@ from penstock.training.weights import initial_model, keep_initial
 from penstock.training.wiring import evaluation_of, hooks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import torch
@@ -67,6 +67,7 @@ def train(
     *,
     go_on: bool = False,
     accept_changes: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[RunFolder, Outcome]:
     """Start a run in a new folder below `root`, and train it.
 
@@ -78,6 +79,7 @@ def train(
         on_event: called with every event on the first rank; `logging` has them too.
         go_on: whether to go on with the newest run of that name, where there is one.
         accept_changes: whether to go on with it although samples are not what they were.
+        progress: called after each step, on the first rank, with the steps that are done, and those in all.
 
     Raises:
         PenstockError: something in the recipe cannot be had, or the name cannot be a folder's.
@@ -90,7 +92,7 @@ def train(
     recipe = absolute(resolved.recipe)
     device = devices.choose(recipe.train.device, ranking.from_environment().local)
     with ranking.joined(device) as ranks, isolated(device, deterministic=recipe.train.deterministic):
-        events = Events(on_event, silent=not ranks.is_main)
+        events = Events(on_event, silent=not ranks.is_main, progress=progress)
         if begun := begun_by_launch(root, ranks, events):
             return _resumed(begun, (), hooks, "last", ranks, events)
         if go_on and (begun := newest_run(root, name, ranks, events)):
@@ -119,6 +121,7 @@ def resume(
     on_event: OnEvent | None = None,
     *,
     accept_changes: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> tuple[RunFolder, Outcome]:
     """Go on with a run from a checkpoint, or from its start where there is none.
 
@@ -129,6 +132,7 @@ def resume(
         checkpoint: "last", "best" or "step-NNNNNNNN".
         on_event: called with every event on the first rank; `logging` has them too.
         accept_changes: whether to go on although data, code or a decoder gives other samples than before.
+        progress: called after each step, on the first rank, with the steps that are done, and those in all.
 
     Raises:
         PenstockError: the folder is no run, its data or what it learns changed, or its checkpoint is damaged.
@@ -137,7 +141,7 @@ def resume(
     train = toml.apply(run_recipe(path), settings).train
     device = devices.choose(train.device, ranking.from_environment().local)
     with ranking.joined(device) as ranks, isolated(device, deterministic=train.deterministic):
-        events = Events(on_event, silent=not ranks.is_main)
+        events = Events(on_event, silent=not ranks.is_main, progress=progress)
         return _resumed(path, settings, hooks, checkpoint, ranks, events, accept_changes=accept_changes)
 
 
