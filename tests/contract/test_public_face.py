@@ -16,6 +16,7 @@ from support.errors import refused
 from support.training import recipe
 
 import penstock as ps
+from penstock.config.options import settings_of
 from penstock.events import Evaluated, RunCreated, StepFinished, TrainingEnded, TrainingStarted
 from penstock.images import codecs
 from penstock.images.codecs import decode_mask
@@ -290,3 +291,16 @@ def test_the_beginning_of_an_argument_leads_to_it(tmp_path):
     with pytest.raises(TypeError) as caught:
         ps.pack(tmp_path, tmp_path / "data", val=0.2)
     assert str(caught.value) == "pack() has no argument 'val'. Did you mean validation or value_range?"
+
+
+def test_bytes_of_a_file_are_predicted_as_the_file(trained, raw):
+    path = next((raw / "images/val").iterdir())
+    model = ps.load(trained, device=torch.device("cpu"))
+
+    assert (model.predict(path.read_bytes()).mask == model.predict(path).mask).all()
+
+
+def test_a_number_is_a_square_crop_and_a_device_an_object_of_pytorch(packed):
+    feed = ps.open(packed.folder)["train"].feed(batch=2, crop=32, seed=1)
+    assert next(iter(feed)).arrays["image"].shape[:2] == (32, 32)
+    assert settings_of(crop=64, device=torch.device("cpu")) == {"augment.crop": (64, 64), "train.device": "cpu"}

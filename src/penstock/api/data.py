@@ -127,7 +127,7 @@ class Split:
         self,
         *,
         batch: int,
-        crop: tuple[int, int] | None = None,
+        crop: tuple[int, int] | int | None = None,
         seed: int = 0,
         augment: bool = True,
         rank: int = 0,
@@ -138,7 +138,7 @@ class Split:
 
         Args:
             batch: images in a global batch.
-            crop: (height, width) of the samples; by default the task's.
+            crop: (height, width) of the samples, or a number for a square; by default the task's.
             seed: of order and augmentation.
             augment: whether samples are augmented.
             rank: of this process.
@@ -150,7 +150,7 @@ class Split:
         """
         given = {"data.path": self.dataset.path, "data.train": self.name, "train.batch": batch, "seed": seed}
         if crop:
-            given["augment.crop"] = crop
+            given["augment.crop"] = (crop, crop) if isinstance(crop, int) else crop
         from penstock.assembly import chosen_shuffle, open_experiment, resolve_settings  # noqa: PLC0415 - with PyTorch
 
         recipe = resolve_settings({**given, "model.weights": "none", **(settings or {})}).recipe

@@ -59,18 +59,20 @@ class LoadedModel:
         return self.trained.model
 
     @suggested
-    def predict(self, image: str | Path | Pixels) -> Prediction:
+    def predict(self, image: str | Path | bytes | Pixels) -> Prediction:
         """What the model says of one image.
 
         Args:
-            image: a file, an image of Pillow of any mode, or uint8 RGB of shape (height, width, 3): an array or
-                anything that NumPy makes one of. A model of images of other channels or bits takes those.
+            image: a file, the bytes of one, an image of Pillow of any mode, or uint8 RGB of shape (height, width, 3):
+                an array or anything that NumPy makes one of. A model of images of other channels or bits takes those.
 
         Raises:
             ImageError: the file is missing or cannot be decoded, or the array is no such image.
             RecipeError: the task does not predict images.
         """
         wanted = self.trained.parts.task.pixel_format
+        if isinstance(image, bytes):
+            return self.trained.predict(read_upright(image, "the image", wanted))
         if not isinstance(image, str | Path):
             encoded = encode_pillow(image)
             pixels = read_upright(encoded, "the image", wanted) if encoded else np.asarray(image)

@@ -216,7 +216,7 @@ def load(
     Args:
         run: the run or its folder.
         checkpoint: "best", "last" or "step-NNNNNNNN"; by default the best, else the last.
-        device: auto, cpu, cuda, cuda:1, mps.
+        device: auto, cpu, cuda, cuda:1, mps, or a `torch.device`.
         trust: whether code from elsewhere, which the run carries, may be executed.
 
     Raises:
@@ -226,7 +226,7 @@ def load(
     from penstock import inference  # noqa: PLC0415 - with PyTorch
     from penstock.api.loaded import LoadedModel  # noqa: PLC0415 - the same
 
-    return LoadedModel(inference.load_model(trusted(run, trust=trust), checkpoint, device))
+    return LoadedModel(inference.load_model(trusted(run, trust=trust), checkpoint, str(device)))
 
 
 def list_runs(root: str | Path = "runs", *, where: str | Sequence[str] = ()) -> list[RunSummary]:

@@ -17,6 +17,8 @@ class Options(TypedDict, total=False):
     """Keyword arguments of `ps.train` and `ps.resume`; most set the setting of the recipe that is beside them.
 
     Attributes:
+        crop: (height, width) in pixels; a number for a square.
+        device: its name, or a `torch.device`.
         optimizer: its name, FILE.py:NAME, or a value with its settings, such as ps.AdamW(lr=1e-3).
         overfit: records to train on and to evaluate on, to see whether the model can learn.
         fast_dev_run: whether to try everything once: 2 steps, an evaluation and a checkpoint, on at most 32 records.
@@ -30,7 +32,7 @@ class Options(TypedDict, total=False):
     loss: Annotated[str, "loss.custom"]
     optimizer: Annotated[str | Optimizer, "optimizer"]
     lr: Annotated[float, "optimizer.lr"]
-    crop: Annotated[tuple[int, int], "augment.crop"]
+    crop: Annotated[tuple[int, int] | int, "augment.crop"]
     batch: Annotated[int, "train.batch"]
     steps: Annotated[int, "train.steps"]
     epochs: Annotated[float, "train.epochs"]
@@ -74,6 +76,10 @@ def settings_of(
         RecipeError: a setting has two values, or two steps are to be tried, and epochs were given.
     """
     more = as_settings(settings)
+    if isinstance(side := options.get("crop"), int):
+        options["crop"] = side, side
+    if "device" in options:
+        options["device"] = str(options["device"])
     given = {SETTINGS[name]: value for name, value in options.items() if value not in (None, "")}
     joined(flat(given), more)
     if "loss.custom" in given:
