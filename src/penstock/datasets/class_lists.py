@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from pathlib import Path
@@ -26,8 +27,12 @@ CLASS_FILES: Final = (
 names or of names to ids.
 """
 _NUMBERED: Final = re.compile(r"(\d{1,9})(?:[:;,\t]\s*|\s+)(\S.*)")
-_NAMED: Final = re.compile(r"([^;,\t]+)[;,\t]\s*(\d{1,9})")
+_NAMED: Final = re.compile(r"(\S(?:[^;,\t]*[^;,\t:\s])?)(?:[:;,\t]\s*|\s+)(\d{1,9})(?:\.0)?")
+_OF_NAMES: Final = frozenset({"name", "names", "class", "class_name", "label"})  # the only column of a table
+_SURE: Final = re.compile(r"class|id2label|label2id|label_map")  # in the name of a file that holds nothing else
 _MAX_JSON: Final = 1 << 20  # bytes of a file of class names
+_LONGEST: Final = 120  # letters of what a parser says
+_SHOWN: Final = 8  # names in a line
 _MAX_DIGITS: Final = 18  # of an id
 _IGNORED: Final = 255  # an id that means no class
 NAMELESS: Final = "class0"
@@ -42,39 +47,77 @@ def read_classes(folder: Path) -> tuple[str, ...]:
     of another form.
 
     Raises:
-        DatasetError: ids have gaps, or as `names_in_file` does.
+        DatasetError: ids have gaps, two files have the same names in another order, or as `names_in_file` does.
     """
+    found: dict[Path, tuple[str, ...]] = {}
     for path in (folder / name for name in CLASS_FILES):
         if not path.is_file() or _is_no_list_of_classes(path):
             continue
-        names = _names_in(path)
-        if names:
-            return names
-    return ()
+        with contextlib.suppress(*[DatasetError] if found else []):  # the first list is the one that is read
+            if names := _names_in(path):
+                found[path] = names
+    first, names = next(iter(found.items()), (folder, ()))
+    for path, others in found.items():
+        if others != names and sorted(others) == sorted(names):
+            raise DatasetError(
+                str(path),
+                expected=f"the classes of {first.name}, {', '.join(names[:_SHOWN])}, in the same order",
+                found=", ".join(others[:_SHOWN]),
+                remedy="Remove the list whose ids are not those of the labels",
+            )
+    return names
 
 
 def _names_in(path: Path) -> tuple[str, ...]:
     if path.suffix in {".json", ".yaml", ".yml"}:
         return names_in_json(path)
-    if path.suffix == ".csv":
-        return _numbered([line for each in listing.text_of(path).splitlines() if (line := each.strip())], str(path))
-    return names_in_file(path)
+    if path.suffix != ".csv":
+        return names_in_file(path)
+    lines = [line for each in listing.text_of(path).splitlines() if (line := each.strip())]
+    if lines and lines[0].lower() in _OF_NAMES:
+        return check_names([*map(listing.composed, lines[1:])], str(path))
+    return _numbered(lines, str(path))
 
 
 def _numbered(lines: Sequence[str], where: str) -> tuple[str, ...]:
     """The names of lines that each have an id too, perhaps below the names of the columns; none where some have another
     form. Ids that begin with 1 leave id 0 to a class without a name.
+
+    Raises:
+        DatasetError: ids have gaps, or one has two names.
     """
     for rows in (lines, lines[1:]):
-        first, last = [_NUMBERED.fullmatch(line) for line in rows], [_NAMED.fullmatch(line) for line in rows]
-        names = {int(each[1]): each[2] for each in first if each} if all(first) else {}
-        names = names or ({int(each[2]): each[1] for each in last if each} if all(last) else {})
-        in_order = sorted(names) == [*range(len(names))] or ([*names] == sorted(names) and min(names, default=2) < 2)  # noqa: PLR2004
-        if rows and len(names) == len(rows) and in_order:
+        pairs = [(int(each[1]), each[2].strip()) for line in rows if (each := _NUMBERED.fullmatch(line))]
+        if len(pairs) < len(rows):
+            pairs = [(int(each[2]), each[1].strip()) for line in rows if (each := _NAMED.fullmatch(line))]
+        ids = [number for number, _ in pairs]
+        if not rows or len(pairs) < len(rows) or len({*pairs}) < len({name for _, name in pairs}):
+            continue
+        if len({*ids}) < len(ids) and _are_ids(ids):
+            raise DatasetError(
+                where, expected="a name for each id", found=f"two of id {_twice(ids)}", remedy="Correct the ids"
+            )
+        names = dict(pairs)
+        if len(names) == len(rows) == len({*names.values()}) and _are_in_order(ids):
             names.setdefault(0, NAMELESS)
             _check_gaps(sorted(names), where)
-            return check_names([listing.composed(names[number].strip()) for number in sorted(names)], where)
+            return check_names([listing.composed(names[number]) for number in sorted(names)], where)
     return ()
+
+
+def _are_in_order(ids: Sequence[int]) -> bool:
+    """Whether numbers are ids, and not parts of names: all from 0 on, or rising ones from 0 or 1 on."""
+    return sorted(ids) == [*range(len(ids))] or (sorted(ids) == [*ids] and min(ids, default=2) < 2)  # noqa: PLR2004
+
+
+def _are_ids(numbers: Sequence[int]) -> bool:
+    """Whether numbers of which some occur twice are ids all the same: they rise from 0 or 1, and few are missing."""
+    rising = sorted(numbers) == [*numbers] and min(numbers) < 2  # noqa: PLR2004 - 0 or 1
+    return rising and max(numbers) <= len(numbers) and 2 * len({*numbers}) > len(numbers)
+
+
+def _twice(ids: Sequence[int]) -> int:
+    return next(number for place, number in enumerate(ids) if number in ids[:place])
 
 
 def _check_gaps(ids: list[int], where: str) -> None:
@@ -105,12 +148,17 @@ def names_in_json(path: Path) -> tuple[str, ...]:
     if path.stat().st_size > _MAX_JSON:
         return ()
     try:
-        found = (
-            json.loads(path.read_bytes()) if path.suffix == ".json" else yaml.load(path.read_bytes(), yaml.BaseLoader)
-        )
-    except (ValueError, RecursionError, yaml.YAMLError):
-        return ()
-    listed = (found.get(key) for key in ("names", "categories")) if isinstance(found, dict) else ()
+        found = json_or_yaml(path)
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        if not _SURE.search(path.stem):
+            return ()
+        raise DatasetError(
+            str(path),
+            expected="names of classes",
+            found=" ".join(str(error).split())[:_LONGEST] or "values nested too deeply",
+            remedy="Fix the file, or remove it",
+        ) from None
+    listed = (found.get(key) for key in ("names", "categories", "classes")) if isinstance(found, dict) else ()
     names = _by_id(next(filter(None, listed), found))
     if not names or any(listing.is_image(Path(name)) for name in names.values()):
         return ()
@@ -121,6 +169,29 @@ def names_in_json(path: Path) -> tuple[str, ...]:
         ids.pop()  # of fewer classes than that id counts
     _check_gaps(ids, str(path))
     return check_names([listing.composed(names[number]) for number in ids], str(path))
+
+
+def json_or_yaml(path: Path) -> Any:
+    """The value in a file, by its ending; texts for all values of YAML.
+
+    Raises:
+        ValueError: it cannot be read, or a key of JSON or YAML occurs twice.
+    """
+    if path.suffix == ".json":
+        return json.loads(path.read_bytes(), object_pairs_hook=_unique)
+    tree = yaml.compose(path.read_bytes(), yaml.BaseLoader)
+    if isinstance(tree, yaml.MappingNode):
+        _unique([(str(key.value), None) for key, _ in tree.value])
+    return yaml.load(path.read_bytes(), yaml.BaseLoader)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        message = f"{next(name for place, name in enumerate(names) if name in names[:place])!r} twice"
+        raise ValueError(message)
+    return found
 
 
 def id_in(text: str) -> int:
@@ -144,8 +215,8 @@ def _by_id(found: Any) -> dict[int, str]:
         return {}
     if all(id_in(key) >= 0 and isinstance(name, str) for key, name in found.items()):
         return {id_in(key): name for key, name in found.items()}
-    by_name = all(type(number) is int and number >= 0 for number in found.values())
-    names = {number: name for name, number in found.items()} if by_name else {}
+    ids = [id_in(str(number)) if type(number) in {int, str} else -1 for number in found.values()]
+    names = dict(zip(ids, found, strict=True)) if min(ids, default=-1) >= 0 else {}
     return names if len(names) == len(found) else {}  # images with their labels share some
 
 
@@ -164,6 +235,7 @@ def names_in_file(path: Path) -> tuple[str, ...]:
     lines = [line.strip() for line in text.rstrip().split("\n")]
     if lines[0] == _NO_CLASS:
         lines = lines[1:]
+    lines = [line for line in lines if not line.startswith("# ")]
     return _numbered(lines, str(path)) or check_names([*map(listing.composed, lines)], str(path))
 
 

@@ -141,6 +141,13 @@ def test_a_number_of_thousands_of_digits_is_no_id(tmp_path):
         ("labels.txt", "__ignore__\nsky\ntree\nroad\n"),
         ("classes.csv", "id,name\n2,road\n0,sky\n1,tree\n"),
         ("classes.csv", "name,id\nsky,0\ntree,1\nroad,2\n"),
+        ("classes.csv", "name,id\nroad,2.0\nsky,0.0\ntree,1.0\n"),
+        ("classes.csv", "name\nsky\ntree\nroad\n"),
+        ("classes.txt", "road 2\nsky 0\ntree 1\n"),
+        ("classes.txt", "sky: 0\nroad: 2\ntree: 1\n"),
+        ("classes.txt", "# the classes\nsky\ntree\nroad\n"),
+        ("classes.json", '{"classes": ["sky", "tree", "road"]}'),
+        ("label_map.json", '{"road": "2", "sky": "0", "tree": "1"}'),
         ("train/_classes.csv", "Pixel Value, Class\n0, sky\n1, tree\n2, road\n"),
         ("classes.yaml", "names:\n  0: sky\n  1: tree\n  2: road\n"),
         ("classes.yml", "[sky, tree, road]"),
@@ -173,6 +180,41 @@ def test_a_gap_in_the_ids_is_refused(tmp_path):
         message=f"{tmp_path}/classes.txt: expected class names for the ids from 0 on, without gaps, found ids 0, 2, 3. Name "
         "every id, or write classes.txt with a line for each.",
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("classes.txt", "0 sky\n1 tree\n1 road\n", "expected a name for each id, found two of id 1. Correct the ids."),
+        ("classes.csv", "id,name\n0,sky\n1,tree\n1,road\n", "expected a name for each id, found two of id 1. Correct the ids."),
+        ("id2label.json", '{"0": "sky", "1": "tree", "1": "road"}', "expected names of classes, found '1' twice. Fix the file, or remove it."),
+        ("classes.yaml", "0: sky\n1: tree\n1: road\n", "expected names of classes, found '1' twice. Fix the file, or remove it."),
+        ("classes.json", '// classes\n["sky", "tree"]', "expected names of classes, found Expecting value: line 1 column 1 (char 0). Fix the file, or remove it."),
+    ],
+)  # fmt: skip
+def test_lists_that_say_two_things_are_refused(tmp_path, name, text, message):
+    write(tmp_path / name, text)
+    refused(read_classes, tmp_path, message=f"{tmp_path}/{name}: {message}")
+
+
+def test_lists_of_the_same_names_in_another_order_are_refused(tmp_path):
+    write(tmp_path / "classes.txt", "sky\ntree\nroad\n")
+    write(tmp_path / "id2label.json", '{"0": "sky", "1": "road", "2": "tree"}')
+    refused(
+        read_classes, tmp_path,
+        message=f"{tmp_path}/id2label.json: expected the classes of classes.txt, sky, tree, road, in the same order, found "
+        "sky, road, tree. Remove the list whose ids are not those of the labels.",
+    )  # fmt: skip
+    write(tmp_path / "id2label.json", '{"0": "Himmel", "1": "Baum", "2": "Weg"}')
+    assert read_classes(tmp_path) == NAMES
+
+
+@pytest.mark.parametrize(
+    "text", ["type 1\ntype 2\ntype 3\n", "boeing 737\nairbus 320\n", "3 series\n5 series\n3 wheels\n"]
+)
+def test_names_with_numbers_are_names(tmp_path, text):
+    write(tmp_path / "classes.txt", text)
+    assert read_classes(tmp_path) == tuple(text.splitlines())
 
 
 @pytest.mark.parametrize("text", ["101 dalmatians\n7 dwarfs\n", "7 up\n8 ball\n"])
