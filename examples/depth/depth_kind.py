@@ -61,7 +61,7 @@ class Depth(Kind):
         if not depth.any():
             message = f"{name}: expected a known depth, found none. Check how it was exported."
             return inspected.with_problem(Problem("no depth", name, message))
-        return replace(inspected, size=inspected.size + len(data), key=inspected.keyed(hashed(data)))
+        return replace(inspected.labelled(hashed(data)), size=inspected.size + len(data))
 
     def encode(self, inspected, image, info, labels, folder):
         """The record: DeepLab's keys for the image, and `image/depth/encoded`."""

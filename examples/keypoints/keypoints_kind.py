@@ -83,7 +83,7 @@ class Keypoints(Kind):
         except (LabelError, OSError) as error:
             return inspected.with_problem(Problem("unreadable points", name, sentence(name, error)))
         return replace(
-            inspected, size=inspected.size + len(data), key=inspected.keyed(hashed(data)), label=points[:, 2]
+            inspected.labelled(hashed(data)), size=inspected.size + len(data), label=points[:, 2]
         )
 
     def encode(self, inspected, image, info, labels, folder):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _MAX_IDS: Final = 1 << 17
+_FEW: Final = 0.1  # of the images
 _OUTSIDE: Final = "box outside the image"
 
 
@@ -71,6 +72,7 @@ def check_together(
 ) -> Iterator[Problem]:
     """Problems that are found only by comparing all items."""
     yield from _leaks(items, folder)
+    yield from _contradictions(items, folder)
     yield from duplicates.near(items, folder)
     yield from _elsewhere(items, folder)
     yield from _otherwise(layout, items, folder)
@@ -128,6 +130,20 @@ def _leaks(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:
                 "training images mean nothing."
             )
             yield Problem("duplicate across splits", name, message)
+
+
+def _contradictions(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:
+    """The problem of every image that has two labels, by its file or by its bytes; of other files with the same bytes
+    notes where they are few, as published datasets have them.
+    """
+    known = [each for each in items if each.label_key and not each.item.is_slice]
+    pairs = [(first, each) for first, each in copies(known) if first.label_key != each.label_key]
+    for first, each in pairs:
+        name, same = named(each.item.image, folder), named(first.item.image, folder)
+        found = "it again" if name == same else f"the same bytes as {same}"
+        message = f"{name}: expected an image with one label, found {found} with another label. Remove the wrong one."
+        fatal = name == same or len(pairs) > max(1, _FEW * len(known))
+        yield Problem("one image, two labels", name, message, fatal=fatal)
 
 
 def _elsewhere(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:

@@ -39,6 +39,7 @@ class _Finding(msgspec.Struct, array_like=True):
     size: int
     content: str
     key: str
+    label_key: str
     pixels: list[tuple[int, int]]
     problems: list[tuple[str, str, str, bool, bool]]
     perceptual_hash: int
@@ -92,6 +93,7 @@ class Findings:
             label = msgspec.msgpack.encode(inspected.item.label)
         return _Finding(
             inspected.height, inspected.width, inspected.format, inspected.size, inspected.content, inspected.key,
+            inspected.label_key,
             list(inspected.pixels), [(p.kind, p.file, p.message, p.fatal, p.whole) for p in inspected.problems],
             inspected.perceptual_hash, label, (inspected.pixel_format.channels, inspected.pixel_format.bits),
             list(inspected.moments),
@@ -104,7 +106,7 @@ class Findings:
         problems = tuple(Problem(*problem) for problem in finding.problems)
         return InspectedItem(
             item, finding.height, finding.width, finding.format, finding.size, finding.content, finding.key,
-            tuple(finding.pixels), problems, perceptual_hash=finding.perceptual_hash,
+            finding.label_key, tuple(finding.pixels), problems, perceptual_hash=finding.perceptual_hash,
             pixel_format=PixelFormat(*finding.pixel_format), moments=tuple(finding.moments),
         )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -46,12 +45,10 @@ def check(name: str, inspected: InspectedItem, *, clip: bool = False, trust_size
     problems += [] if item.relative else [_speck(name, n, box) for n, box in enumerate(boxes, 1) if _is_speck(box)]
     first: dict[Box, int] = {}
     problems += [_again(name, n, first[box]) for n, box in enumerate(boxes, 1) if first.setdefault(box, n) != n]
+    problems += _of_two_classes(name, boxes)
     inside = tuple(_clipped(box, size) for box in dict.fromkeys(boxes))
-    text = f"{item.split}\0{item.name}\0{inspected.content}\0{inside}"
-    key = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-    return replace(
-        inspected, item=replace(item, label=inside, relative=False), key=key, problems=(*inspected.problems, *problems)
-    )
+    kept = replace(item, label=inside, relative=False)
+    return replace(inspected.labelled(str(inside)), item=kept, problems=(*inspected.problems, *problems))
 
 
 def check_outlines(name: str, inspected: InspectedItem, *, clip: bool = False) -> InspectedItem:
@@ -152,6 +149,18 @@ def _is_speck(box: Box) -> bool:
 def _again(name: str, number: int, first: int) -> Problem:
     message = f"{name}: box {number} is box {first} again, of the same class: it is taken once."
     return Problem("box said twice", name, message, fatal=False)
+
+
+def _of_two_classes(name: str, boxes: Sequence[Box]) -> Iterator[Problem]:
+    """Notes of boxes that are those of an earlier one with another class, as a class and what it belongs to may be."""
+    first: dict[tuple[float, ...], tuple[int, Box]] = {}
+    for number, box in enumerate(boxes, 1):
+        other, there = first.setdefault(edges_of(box), (number, box))
+        if there.label != box.label:
+            message = (
+                f"{name}: box {number} is box {other} again, of another class. If an object has one class, remove one."
+            )
+            yield Problem("one box, two classes", name, message, fatal=False)
 
 
 def _speck(name: str, number: int, box: Box) -> Problem:

@@ -11,7 +11,7 @@ from penstock.images import codecs, drawing, probe
 from penstock.images.upright import read_shown, read_upright
 from penstock.kinds.base import NO_LABEL, TILE, Counts, Kind
 from penstock.kinds.fields import ClassificationRecord, decode_classification, encode_classification
-from penstock.kinds.items import Problem, copies, named, outside_classes
+from penstock.kinds.items import Problem, named, outside_classes
 from penstock.unpacked import ClassFolders
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 _NAMED: Final = 5  # classes in a sentence
 
-_FEW: Final = 0.1  # of the images
-
 
 def _one_class(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Problem:
     """A note: folders of images that nobody sorted look like one class."""
@@ -38,19 +36,6 @@ def _one_class(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> 
         "one folder per class."
     )
     return Problem("only one class", named(items[0].item.image, folder), message, fatal=False, whole=True)
-
-
-def _contradictions(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:
-    """The problem of every image that another class has too; notes of a few, as published datasets have them."""
-    known = [each for each in items if isinstance(each.item.label, int) and 0 <= each.item.label < len(labels.classes)]
-    pairs = [(first, each) for first, each in copies(known) if first.item.label != each.item.label]
-    for first, each in pairs:
-        name, same = named(each.item.image, folder), named(first.item.image, folder)
-        message = (
-            f"{name}: expected an image of one class only, found the same bytes as {same}, which has another class. "
-            "Remove the wrong one."
-        )
-        yield Problem("one image, two classes", name, message, fatal=len(pairs) > max(1, _FEW * len(known)))
 
 
 def _other_classes(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:
@@ -87,7 +72,7 @@ class ClassificationKind(Kind):
         del image, labels
         label = inspected.item.label
         if isinstance(label, int):
-            return replace(inspected, key=inspected.keyed(str(label)))
+            return inspected.labelled(str(label))
         name = named(inspected.item.image, folder)
         message = (
             f"{name}: expected a label, a mask or boxes, found {label!r} for a label. Give it a class id, or leave it "
@@ -104,7 +89,6 @@ class ClassificationKind(Kind):
             label = each.item.label
             if each.content and isinstance(label, int) and not 0 <= label < len(labels.classes):
                 yield outside_classes(named(each.item.image, folder), labels, label)
-        yield from _contradictions(items, labels, folder)
         yield from _other_classes(items, labels, folder)
         if items and len(labels.classes) == 1:
             yield _one_class(items, labels, folder)

@@ -63,7 +63,7 @@ class InstancesKind(DetectionKind):
             text += f"\0{each.label} {each.crowd} {hashed(np.packbits(pixels).tobytes())}"
         drawn = replace(item, label=tuple(kept), relative=False)
         once = dict.fromkeys(wrong)  # all objects of a damaged mask say the same
-        return replace(inspected, item=drawn, key=inspected.keyed(text), problems=(*inspected.problems, *once))
+        return replace(inspected.labelled(text), item=drawn, problems=(*inspected.problems, *once))
 
     def encode(self, inspected: InspectedItem, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
         """The record, with the keys of TensorFlow's Object Detection API; masks are PNG files of the image's size."""

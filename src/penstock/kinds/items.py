@@ -215,6 +215,7 @@ class InspectedItem:
         size: bytes of the image and mask files together.
         content: a hash of the image file.
         key: a hash of all that the item's record will hold.
+        label_key: a hash of its label alone; "" where the kind gives none.
         pixels: how many pixels of the mask have each id that occurs, after mapping.
         problems: what is wrong with it.
         label: what a custom kind has read of the label, so that `count` need not read it again.
@@ -230,6 +231,7 @@ class InspectedItem:
     size: int = 0
     content: str = ""
     key: str = ""
+    label_key: str = ""
     pixels: tuple[tuple[int, int], ...] = ()
     problems: tuple[Problem, ...] = ()
     label: Any = None
@@ -241,9 +243,10 @@ class InspectedItem:
         """The inspected item with one more problem."""
         return replace(self, problems=(*self.problems, problem))
 
-    def keyed(self, label: str) -> str:
-        """The key of a record that holds the item's image and a label, as text."""
-        return hashed(f"{self.item.split}\0{self.item.name}\0{self.content}\0{label}".encode())
+    def labelled(self, label: str) -> InspectedItem:
+        """The inspected item with the keys of its record and of its label, which is given as text."""
+        key = hashed(f"{self.item.split}\0{self.item.name}\0{self.content}\0{label}".encode())
+        return replace(self, key=key, label_key=hashed(label.encode()))
 
 
 def hashed(data: bytes) -> str:

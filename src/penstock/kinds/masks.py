@@ -63,7 +63,7 @@ class MaskKind(Kind):
             kind = "not a mask of ids" if "one channel" in str(error) else "unreadable mask"
             return inspected.with_problem(Problem(kind, name, sentence(name, error)))
         size = min(len(data), max(_SMALL, ids.size // _SMALLER))
-        inspected = replace(inspected, size=inspected.size + size, key=inspected.keyed(hashed(ids.tobytes())))
+        inspected = replace(inspected.labelled(hashed(ids.tobytes())), size=inspected.size + size)
         if info.size != image.size:
             return inspected.with_problem(_other_size(name, image, info))
         if image.orientation != 1 and info.orientation == 1 and (image.height, image.width) == info.size:

@@ -10,6 +10,7 @@ from penstock.images import drawing, png
 from penstock.images.header import PNG_SIGNATURE
 from penstock.kinds.items import MAX_IDS, Problem, named
 from penstock.kinds.masks import MaskKind, mask_name
+from penstock.progress import counted
 from penstock.unpacked import MaskFolders, VocMasks
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class SegmentationKind(MaskKind):
             )
             yield Problem("too many classes", name, message, whole=True)
         masked = [each for each in items if each.pixels]
+        yield from _same_masks(masked, folder)
         doubts = [] if stated else list(_doubtful_ids(masked, labels, folder))
         yield from _unknown_ids(masked, labels, folder) if stated else doubts
         yield from _moved_colors(masked, folder) if labels.palette and not labels.mapping else ()
@@ -81,6 +83,21 @@ class SegmentationKind(MaskKind):
         """Masks in colour over the image."""
         colors = drawing.palette(described.ignore_label, described.colors)
         return drawing.overlay(image, mask, colors, background=drawing.background_of(described.classes))
+
+
+def _same_masks(items: Sequence[InspectedItem], folder: Path) -> Iterator[Problem]:
+    """A note of different images whose masks have the same pixels, of several ids: one may be a copy of another's."""
+    first: dict[str, InspectedItem] = {}
+    several = [each for each in items if len(each.pixels) > 1 and not each.item.is_slice]
+    twins = [each for each in several if first.setdefault(each.label_key, each).content != each.content]
+    if twins:
+        one, other = first[twins[0].label_key], twins[0]
+        more = f", and so it is with {counted(len(twins) - 1, 'more mask')}" if len(twins) > 1 else ""
+        message = (
+            f"{mask_name(other, folder)}: it has the same pixels as {mask_name(one, folder)}, the mask of another "
+            f"image{more}. Check that each image has its own mask."
+        )
+        yield Problem("masks alike", mask_name(other, folder), message, fatal=False, whole=True)
 
 
 def _unknown_ids(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:

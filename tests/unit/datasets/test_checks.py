@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import io
+import json
 
 import numpy as np
 import pytest
 from PIL import Image
-from support import miniatures
+from support import annotations, miniatures
 from support.commands import call
 from support.layouts import words
 
@@ -72,3 +73,59 @@ def test_thousands_of_classes_are_taken_and_one_that_is_named_twice_is_found():
     assert check_names(names, "x") == tuple(names)
     with pytest.raises(DatasetError, match="found 'class 7' for the ids 7 and 200000"):
         check_names([*names, "class 7"], "x")
+
+
+def _told(folder, how=None):
+    return [(problem.message, problem.fatal) for problem in inspect(folder, **({"how": how} if how else {})).problems]
+
+
+def test_a_copy_of_an_image_with_another_mask_is_named(tmp_path):
+    """The mask's classes have as many pixels as the first one's, in other places."""
+    ids = np.random.default_rng(1).integers(0, 3, (24, 32), np.uint8)
+    for number in range(30):
+        miniatures.write(tmp_path / f"images/{number:02d}.jpg", miniatures.make_image(seed=min(number, 28)))
+        own = ids if number == 28 else ids[::-1] if number == 29 else np.roll(ids, number + 1)
+        miniatures.write(tmp_path / f"masks/{number:02d}.png", miniatures.gray(own))
+
+    message = (
+        "images/29.jpg: expected an image with one label, found the same bytes as images/28.jpg with another label. Remove "
+        "the wrong one."
+    )
+    assert (message, False) in _told(tmp_path)
+    miniatures.write(tmp_path / "masks/29.png", miniatures.gray(ids))
+    assert not [line for line, _ in _told(tmp_path) if "another label" in line]
+
+
+def test_a_file_that_an_export_names_twice_has_one_label(tmp_path):
+    annotations.createml(tmp_path)
+    path = tmp_path / "train/_annotations.createml.json"
+    entries = json.loads(path.read_text())
+    path.write_text(json.dumps([*entries, {**entries[0], "annotations": entries[0]["annotations"][:1]}]))
+
+    name = f"train/{entries[0]['image']}"
+    assert (
+        f"{name}: expected an image with one label, found it again with another label. Remove the wrong one.",
+        True,
+    ) in _told(tmp_path)
+
+
+def test_masks_of_equal_pixels_are_noted(tmp_path):
+    for number in range(4):
+        miniatures.write(tmp_path / f"images/{number}.jpg", miniatures.make_image(seed=number))
+        ids = np.random.default_rng(number % 3).integers(0, 3, (24, 32), np.uint8)
+        miniatures.write(tmp_path / f"masks/{number}.png", miniatures.gray(ids))
+
+    message = (
+        "masks/3.png: it has the same pixels as masks/0.png, the mask of another image. Check that each image has its own "
+        "mask."
+    )
+    assert (message, False) in _told(tmp_path)
+    miniatures.write(tmp_path / "images/3.jpg", miniatures.make_image(seed=0))
+    assert not [line for line, _ in _told(tmp_path) if "of another image" in line or "has the same pixels" in line]
+
+
+def test_a_box_of_two_classes_is_noted(tmp_path):
+    miniatures.csv_boxes(tmp_path, more="p.jpg,dog,2,3,12,20\n")
+    found = [line for line, fatal in _told(tmp_path) if "another class" in line and not fatal]
+
+    assert found == ["images/p.jpg: box 2 is box 1 again, of another class. If an object has one class, remove one."]

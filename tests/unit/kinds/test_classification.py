@@ -31,9 +31,9 @@ def test_one_image_in_two_classes_is_noted(tmp_path):
         miniatures.write(tmp_path / f"{name}/1.jpg", miniatures.make_image(seed=1))
         miniatures.write(tmp_path / f"{name}/2.jpg", miniatures.make_image(seed=ord(name[0])))
 
-    assert [(problem.message, problem.fatal) for problem in inspect(tmp_path).problems if "class" in problem.kind] == [
+    assert [(problem.message, problem.fatal) for problem in inspect(tmp_path).problems if "labels" in problem.kind] == [
         (
-            "dog/1.jpg: expected an image of one class only, found the same bytes as cat/1.jpg, which has another class. "
+            "dog/1.jpg: expected an image with one label, found the same bytes as cat/1.jpg with another label. "
             "Remove the wrong one.",
             False,
         )
@@ -48,7 +48,7 @@ def test_many_images_in_two_classes_are_a_problem(tmp_path):
             miniatures.write(tmp_path / f"{name}/{number}.jpg", miniatures.make_image(seed=seed))
 
     assert words(tmp_path)[-1] == (
-        "yes/2.jpg: expected an image of one class only, found the same bytes as copy/yes/2.jpg, which has another class. "
+        "yes/2.jpg: expected an image with one label, found the same bytes as copy/yes/2.jpg with another label. "
         "Remove the wrong one."
     )
     assert len(words(tmp_path)) == 6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -37,6 +38,23 @@ def extent(each: Annotation) -> Box | None:
     return Box(0, min(x), min(y), max(x), max(y))
 
 
+def _extent_of_runs(each: Annotation) -> Box | None:
+    """The edges of run lengths; None where they are none, or damaged, which is found where they are drawn."""
+    if not isinstance(each.segmentation, Runs):
+        return None
+    with contextlib.suppress(ValueError, OverflowError):
+        counts, size = _counts(each.segmentation), each.segmentation.size
+        edges = coco_runs.edges(counts, size[0]) if _covers(counts, size) else None
+        return Box(0, *edges) if edges else None
+    return None
+
+
+def _counts(runs: Runs) -> Counts:
+    return (
+        coco_runs.counts_of(runs.counts.encode()) if isinstance(runs.counts, str) else np.array(runs.counts, np.int64)
+    )
+
+
 def _is_outline(numbers: Sequence[float]) -> bool:
     return len(numbers) >= _POLYGON and not len(numbers) % 2 and max(map(abs, numbers)) < _FAR
 
@@ -49,8 +67,8 @@ def edges(own: Sequence[Annotation]) -> tuple[Box, ...]:
 def contradictions(name: str, own: Sequence[Annotation]) -> Iterator[Problem]:
     """The problems of annotations whose box lies elsewhere than their outline."""
     for each in own:
-        around = extent(each)
-        if around is None or each.bbox is None or each.iscrowd:
+        around = None if each.bbox is None or each.iscrowd else extent(each) or _extent_of_runs(each)
+        if around is None or each.bbox is None:
             continue
         x, y, width, height = each.bbox
         box = Box(0, x, y, x + width, y + height)
@@ -101,8 +119,7 @@ def _run_lengths(each: Annotation, size: tuple[int, int], where: str) -> Counts:
     shape = each.segmentation
     try:
         if isinstance(shape, Runs):
-            stated = shape.counts
-            counts = coco_runs.counts_of(stated.encode()) if isinstance(stated, str) else np.array(stated, np.int64)
+            counts = _counts(shape)
             sound = tuple(shape.size) == size and _covers(counts, size)
         else:
             sound = all(map(_is_outline, shape or []))

@@ -253,9 +253,16 @@ def _mask(case: Case, channels: int, number: int | None) -> bytes:
     return codecs.plain_mask(masks.reshape(-1, masks.shape[2]) if number is None else masks[number])
 
 
-@lru_cache(maxsize=16)
 def _read(case: Case, channels: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """All slices of a case and their masks; the slices of a case are asked for one after another."""
+    """All slices of a case and their masks."""
     assert case.labels is not None  # noqa: S101 - the callers looked
+    states = [path.stat() for path in (*case.images, case.labels)]
+    return _kept(case, channels, tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in states))
+
+
+@lru_cache(maxsize=16)
+def _kept(case: Case, channels: int, _: object) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """What `_read` gives, kept while the files are as they were: the slices of a case are asked for one by one."""
+    assert case.labels is not None  # noqa: S101 - the same
     volume = volumes.read_volume(case.images)
     return volume.images(channels), volume.masks(volumes.read_labels(case.labels, volume))

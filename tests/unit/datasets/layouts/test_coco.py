@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from faster_coco_eval import mask as run_lengths
 from PIL import Image
 from support import miniatures
 from support.commands import call
@@ -12,7 +13,7 @@ from support.datasets import records
 from support.layouts import boxes, changed_coco, notes, pack_miniature, pack_skipping, words
 
 from penstock.datasets import LayoutOptions, inspect, pack
-from penstock.datasets.layouts import coco
+from penstock.datasets.layouts import coco, coco_runs
 from penstock.images import decode_mask
 from penstock.kinds.fields import decode_detection, decode_segmentation
 
@@ -82,14 +83,12 @@ def test_coco_objects_without_an_area_are_measured(tmp_path):
 
 
 def test_coco_run_lengths_may_be_packed_into_text(tmp_path):
-    from faster_coco_eval import mask as masks
-
     found = []
     for number in range(2):
         tree = miniatures.coco_tree()
         if number:
             runs = tree["annotations"][2]["segmentation"]
-            runs["counts"] = masks.frPyObjects(dict(runs), *runs["size"])["counts"].decode()
+            runs["counts"] = run_lengths.frPyObjects(dict(runs), *runs["size"])["counts"].decode()
         for each in tree["images"]:
             miniatures.write(tmp_path / str(number) / each["file_name"], miniatures.make_image(seed=each["id"]))
         miniatures.write(tmp_path / str(number) / "train.json", json.dumps(tree))
@@ -532,6 +531,22 @@ class TestOutlines:
     def test_corners_that_fit_the_outline_are_suggested(self, tmp_path):
         self.change(tmp_path, bbox=[8, 4, 18, 16])
         assert "Read the box as corners with --boxes xyxy" in words(tmp_path)[0]
+
+    @pytest.mark.parametrize("form", ["as they are", "along rows", "inverted", "turned"])
+    @pytest.mark.parametrize("compressed", [False, True])
+    def test_run_lengths_elsewhere_than_their_box_are_a_problem(self, tmp_path, form, compressed):
+        pixels = np.zeros((24, 32), np.uint8)
+        pixels[4:16, 8:18] = 1
+        drawn = {"along rows": pixels.reshape(32, 24).T, "inverted": 1 - pixels, "turned": pixels[::-1, ::-1]}.get(
+            form, pixels
+        )
+        encoded = run_lengths.encode(np.asfortranarray(drawn))["counts"]
+        counts = encoded.decode() if compressed else coco_runs.counts_of(encoded).tolist()
+        self.change(tmp_path, segmentation={"size": [24, 32], "counts": counts})
+
+        found = words(tmp_path, LayoutOptions(task="segmentation"))
+        start = "train2017/000000000000.jpg: expected the box and the outline of annotation 1 in one place, found 8, 4 to 18, 16 and "
+        assert [line.startswith(start) for line in found] == ([] if form == "as they are" else [True])
 
     @pytest.mark.parametrize("box", [None, [], [0, 0, 0, 0]])
     def test_without_a_box_it_is_the_one_around_the_outline(self, tmp_path, box):

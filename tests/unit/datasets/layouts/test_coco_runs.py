@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.datasets.layouts.coco_runs import counts_of, part
+from penstock.datasets.layouts.coco_runs import counts_of, edges, part
 
 masks = pytest.importorskip("faster_coco_eval").mask
 
@@ -55,3 +55,12 @@ def test_pixels_lie_in_the_columns_of_their_runs():
         slice(1, 5),
         [[False, True, False, False], [True, False, False, False]],
     )
+
+
+@given(images)
+def test_edges_are_those_of_the_pixels(pixels):
+    counts = counts_of(masks.encode(np.asfortranarray(pixels))["counts"])
+    rows, columns = np.nonzero(pixels)
+    around = (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1) if rows.size else None
+
+    assert edges(counts, pixels.shape[0]) == around

@@ -292,6 +292,20 @@ def test_slices_are_divided_case_by_case(tmp_path):
     assert not split["train"] & split["val"]
 
 
+def test_labels_that_changed_are_read_again(tmp_path):
+    """By the same process, as a notebook does."""
+    write_cases(tmp_path / "raw", 2)
+    before = inspect(tmp_path / "raw").items
+    _, labels = volume_scene(1)
+    write_volume(tmp_path / "raw/labels/case_01.nii.gz", stored(np.minimum(labels, 1), "LPS"))
+    now = inspect(tmp_path / "raw").items
+
+    ids = [
+        {label for each in items if each.item.group == "case_01" for label, _ in each.pixels} for items in (before, now)
+    ]
+    assert ids == [{0, 1, 2}, {0, 1}]
+
+
 @pytest.mark.parametrize("layout", ["brats", "nnunet"])
 def test_other_arrangements_are_recognised(tmp_path, layout):
     for number in range(2):
