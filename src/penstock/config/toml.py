@@ -15,7 +15,7 @@ from penstock.config.building import built, check_tree
 from penstock.config.checks import check
 from penstock.config.members import NAME, chooses, flat, kind_of, member_named, members
 from penstock.errors import RecipeError
-from penstock.runs.listing import LARGEST_RECIPE, check_integers
+from penstock.runs.listing import LARGEST_RECIPE, check_integers, parse_toml
 from penstock.settings import Recipe
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         if path.is_file():  # and no pipe, by which shells pass what another command prints
             files.check_regular(path, LARGEST_RECIPE)
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return parse_toml(path.read_text(encoding="utf-8-sig"))
     except IsADirectoryError:
         remedy = f"Name {path / 'recipe.toml'}" if (path / "recipe.toml").is_file() else "Check the path"
         raise RecipeError(str(path), expected="a recipe in TOML", found="a folder", remedy=remedy) from None

@@ -64,10 +64,14 @@ def download(archive: Archive, folder: Path, progress: Callable[[int, int], None
     unpacked = folder / archive.folder
     if unpacked.is_dir():
         return unpacked
+    name = archive.url.rpartition("/")[2]
+    if name in {"", ".", ".."}:
+        fix = "Name the file, as in https://HOST/cifar-10-binary.tar.gz"
+        raise DatasetError(archive.url, expected="the address of an archive", found="that of a folder", remedy=fix)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / archive.url.rpartition("/")[2]
+    path = folder / name
     if fetched := not path.is_file():
-        part = path.with_name(f"{path.name}.part")
+        part = path.with_name(f".{name}.part")  # hidden: a file NAME.part may be the user's
         _fetch(archive.url, part, progress)
         part.replace(path)
     _check(path, archive, fetched=fetched)

@@ -161,6 +161,7 @@ def _decoded(data: bytes, where: str) -> Image:
     try:
         image = _heif(data, where) if _is_heic(data) else Images.open(io.BytesIO(data))
         _check_size(image.size, where)
+        tiff.check_count(data, where)
         _check_pages(image, where)
         tiff.check_length(data, where)
         image.load()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -33,6 +34,7 @@ _RATIOS: Final = {1: 1, 5: 3000, 8: 1100, 32773: 64, 32946: 1100}
 _PLANES_TAG: Final = 284
 _COLOR_TAG, _EXTRA_TAG, _SIZE_TAGS, _ORIENTATION_TAG, _SUBFILE_TAG = 262, 338, (256, 257), 274, 254
 _REDUCED: Final = 1  # bit of a page that is a smaller copy of another one
+_MAX_PAGES: Final = 500
 _PALETTE: Final = 3
 _COLOR_SAMPLES: Final = {2: 3, 5: 4, 6: 3, 8: 3}
 """Channels of RGB, CMYK, YCbCr and CIELAB by the number that TIFF has for them; all others have one."""
@@ -96,6 +98,18 @@ def _tag(data: bytes, order: str, form: _Form, entry: int) -> tuple[int, int]:
     inside = entry + struct.calcsize(order + form.entry) - room
     (value,) = struct.unpack_from(order + letter, data, inside if fits else place)
     return tag, value
+
+
+def check_count(data: bytes, where: str) -> None:
+    """Refuse a TIFF of more pages than any image has smaller versions: readers take long to count many.
+
+    Raises:
+        ImageError: it is.
+    """
+    pages = _pages(data) if data[:4] in SIGNATURES else iter(())
+    if next(itertools.islice(pages, _MAX_PAGES, None), None) is not None:
+        fix = "Save each page as a file of its own"
+        raise ImageError(where, expected="an image of one page", found=f"more than {_MAX_PAGES} pages", remedy=fix)
 
 
 def check_length(data: bytes, where: str) -> None:

@@ -138,9 +138,8 @@ def _behind(path: Path | str) -> Iterator[InputImage]:
     elif path.is_dir():
         yield from _inside(path)
     elif not path.is_file():
-        raise DatasetError(
-            str(path), expected="an image or a folder", found="no such file or folder", remedy="Check the path"
-        )
+        found = "a pipe or a device" if path.exists() else "no such file or folder"
+        raise DatasetError(str(path), expected="an image or a folder", found=found, remedy="Check the path")
     elif path.suffix.lower() == ".txt":
         yield from _on_list(path)
     elif path.suffix.lower() in VIDEOS:
@@ -159,13 +158,10 @@ def _inside(folder: Path) -> Iterator[InputImage]:
             names.add(name)
             yield _of_file(name, entry)
         elif entry.suffix.lower() in VIDEOS:
-            try:
-                yield from _frames(name, entry)
-            except DatasetError as error:
-                yield InputImage(name, entry, str(entry), partial(_refuse_video, error))
+            yield from _readable(name, entry)
 
 
-def _refuse_video(error: DatasetError, _: PixelFormat) -> AnyPixels:
+def _refuse(error: DatasetError, _: PixelFormat) -> AnyPixels:
     raise ImageError(error.where, expected=error.expected, found=error.found, remedy=error.remedy)
 
 
@@ -192,7 +188,15 @@ def _from_address(address: str, wanted: PixelFormat) -> AnyPixels:
 def _from_stdin(wanted: PixelFormat) -> AnyPixels:
     if sys.stdin is None:
         raise ImageError("standard input", expected="an image", found="no open stream", remedy="Pipe an image into it")
-    return read_upright(sys.stdin.buffer.read(), "standard input", wanted)
+    data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise ImageError(
+            "standard input",
+            expected=f"an image of at most {MAX_BYTES:,} bytes",
+            found="more",
+            remedy="Pipe one image into it",
+        )
+    return read_upright(data, "standard input", wanted)
 
 
 def _on_list(file: Path) -> Iterator[InputImage]:
@@ -207,7 +211,18 @@ def _on_list(file: Path) -> Iterator[InputImage]:
             where = f"{file}, line {number}"
             yield InputImage(f"{file.stem}-{number}", file, where, partial(_refuse_line, where, line))
         else:
-            yield from _behind(place)
+            yield from _readable(f"{file.stem}-{number}", place)
+
+
+def _readable(name: str, place: Path) -> Iterator[InputImage]:
+    """The images behind a path; a video, a folder or a pipe that gives none is an image that cannot be read."""
+    try:
+        found = list(_behind(place))
+        if not found:
+            raise DatasetError(str(place), expected="images", found="none", remedy="Check the path")  # noqa: TRY301
+    except DatasetError as error:
+        found = [InputImage(name, place, str(place), partial(_refuse, error))]
+    yield from found
 
 
 def _exists(path: Path) -> bool:

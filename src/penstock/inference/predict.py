@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from penstock.datasets.listing import is_packed
-from penstock.errors import ImageError, RecipeError
+from penstock.errors import ImageError, RecipeError, is_out_of_memory
 from penstock.inference.model import image_predictor
 from penstock.inference.other_inputs import Written
 from penstock.inference.writing import Writer
@@ -83,6 +83,13 @@ def check_images(trained: TrainedModel) -> None:
         )
 
 
+def _too_large(image: InputImage) -> str:
+    return (
+        f"{image.where}: expected an image that is predicted in the memory of this machine, found a larger one. Use "
+        "--sliding-window 512, or make the image smaller."
+    )
+
+
 def predict_images(
     trained: TrainedModel,
     images: Sequence[InputImage],
@@ -102,11 +109,15 @@ def predict_images(
     with contextlib.closing(writer):
         for done, image in enumerate(images, 1):
             try:
-                pixels = image.read(trained.parts.task.pixel_format)
+                prediction = trained.predict(image.read(trained.parts.task.pixel_format))
             except (ImageError, OSError) as error:
                 skipped.append(str(error))
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+                skipped.append(_too_large(image))
             else:
-                writer.add(image, trained.predict(pixels))
+                writer.add(image, prediction)
             progress(done, len(images))
     done = len(images) - len(skipped)
     notes = (writer.explain(),) if done else ()

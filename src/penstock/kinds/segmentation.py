@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _BINARY: Final = {0, 255}
 _FEW_GRAYS: Final = 8
 _STEP: Final = 20  # between grays that stand for classes, of which 255 then is one
+_MANY: Final = 10  # masks
+_ALIKE: Final = 10  # of the 64 bits of a perceptual hash
 _MANY_GRAYS: Final = 64  # classes in one image: those of ADE20K have fewer
 _BINARY_KIND: Final = "0 and 255 masks"
 
@@ -89,8 +91,8 @@ def _same_masks(items: Sequence[InspectedItem], folder: Path) -> Iterator[Proble
     """A note of different images whose masks have the same pixels, of several ids: one may be a copy of another's."""
     first: dict[str, InspectedItem] = {}
     several = [each for each in items if len(each.pixels) > 1 and not each.item.is_slice]
-    twins = [each for each in several if first.setdefault(each.label_key, each).content != each.content]
-    if twins:
+    twins = [each for each in several if not _look_alike(first.setdefault(each.label_key, each), each)]
+    if twins and len(several) >= _MANY:  # of a few, as in a first try, all may be drawn alike
         one, other = first[twins[0].label_key], twins[0]
         more = f", and so it is with {counted(len(twins) - 1, 'more mask')}" if len(twins) > 1 else ""
         message = (
@@ -98,6 +100,11 @@ def _same_masks(items: Sequence[InspectedItem], folder: Path) -> Iterator[Proble
             f"image{more}. Check that each image has its own mask."
         )
         yield Problem("masks alike", mask_name(other, folder), message, fatal=False, whole=True)
+
+
+def _look_alike(one: InspectedItem, other: InspectedItem) -> bool:
+    """Whether two images are equal or nearly so, as frames of a video are, whose masks may be equal too."""
+    return one.content == other.content or (one.perceptual_hash ^ other.perceptual_hash).bit_count() <= _ALIKE
 
 
 def _unknown_ids(items: Sequence[InspectedItem], labels: Labels, folder: Path) -> Iterator[Problem]:

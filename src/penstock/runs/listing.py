@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LARGEST_RECIPE: Final = 1 << 24  # bytes
 _LEFT: Final = 3  # files of a run
+_DEEPEST: Final = 16  # tables inside one another; a recipe has four
 _BITS: Final = 63  # beside the sign
 RUNNING: Final = "running"
 KILLED: Final = "killed"
@@ -163,9 +164,25 @@ def read_recipe(folder: RunFolder) -> dict[str, Any]:
     """
     try:
         files.check_regular(folder.path / "recipe.toml", LARGEST_RECIPE)
-        return dict(_flat(check_integers(tomllib.loads((folder.path / "recipe.toml").read_text()))))
+        return dict(_flat(check_integers(parse_toml((folder.path / "recipe.toml").read_text()))))
     except (OSError, ValueError, RecursionError) as error:
         raise folder.damaged("recipe.toml", "TOML", str(error)) from error
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tree of a recipe.
+
+    Raises:
+        ValueError: it is no TOML, or its tables are nested too deeply, as a key of a thousand dots makes them.
+    """
+    tree = tomllib.loads(text)
+    tables: list[dict[str, Any]] = [tree]
+    for _ in range(_DEEPEST):
+        tables = [value for table in tables for value in table.values() if isinstance(value, dict)]
+    if tables:
+        message = "values nested too deeply"
+        raise ValueError(message)
+    return tree
 
 
 def check_integers(tree: dict[str, Any]) -> dict[str, Any]:

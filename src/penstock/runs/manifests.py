@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: its step, and the SHA-256 of every file, under a seal. Without torch."""
+"""The manifest of a checkpoint: its run and step, and the SHA-256 of every file, under a seal. Without torch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LARGEST: Final = 1 << 26  # bytes of a file of JSON in a checkpoint
 def write(folder: Path, step: int) -> None:
     """Write the manifest of the files that are in a folder."""
     hashes = {path.name: files.sha256(path) for path in sorted(folder.iterdir())}
-    manifest = {"format": 1, "step": step, "sha256": hashes}
+    manifest = {"format": 1, "run": _run_of(folder), "step": step, "sha256": hashes}
     files.write_synced(folder / _NAME, files.to_json({**manifest, "seal": _seal(manifest)}))
 
 
@@ -28,15 +28,32 @@ def check(folder: Path) -> tuple[int, list[str]]:
     """The step and the files of a checkpoint, once every file is known to be as it was written.
 
     Raises:
-        CheckpointError: one is missing or damaged.
+        CheckpointError: one is missing or damaged, or the checkpoint is that of another run.
     """
     manifest = read_json(folder / _NAME)
     if not _is_whole(manifest, folder.name):
         expected = "a sealed manifest that names the checkpoint's step and files"
         raise damaged(folder / _NAME, expected, "something else")
+    stated, run = manifest.get("run", ""), _run_of(folder)
+    if stated and run and stated != run:
+        raise CheckpointError(
+            str(folder),
+            expected="a checkpoint of this run",
+            found="that of another run",
+            remedy="Remove it, and use another checkpoint of the run",
+        )
     for file, expected in manifest["sha256"].items():
         _check_hash(folder / file, expected)
     return manifest["step"], [*manifest["sha256"]]
+
+
+def _run_of(checkpoint: Path) -> str:
+    """What tells the run of a checkpoint from others, as its settings.json says; "" where it does not."""
+    try:
+        settings = read_json(checkpoint.parent.parent / "settings.json")
+    except CheckpointError:
+        return ""
+    return str(settings.get("run", "")) if isinstance(settings, dict) else ""
 
 
 def read_json(path: Path) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,8 +56,12 @@ def record(
     if kind := import_path_of(described.task):
         carried.keep(kind.beside(Path(described.home)), "task", folder.path)
     files.write_atomically(folder.path / "recipe.toml", toml.dump(recipe).encode())
-    begun = {"initial": files.sha256(folder.initial)} if folder.initial else {}
-    folder.write_json("settings.json", {**resolved.as_json(), **_digests(folder), **begun})
+    digests = _digests(folder)
+    run = hashlib.sha256(
+        f"{digests['recipe']} {parts.plan.digest}".encode()
+    ).hexdigest()  # which each checkpoint states
+    begun = {"run": run, **({"initial": files.sha256(folder.initial)} if folder.initial else {})}
+    folder.write_json("settings.json", {**resolved.as_json(), **digests, **begun})
     launch = ranking.launch()
     launched = {"launch": launch.name} if launch else {}
     folder.write_json("environment.json", {**environment(folder.path), **promised, **launched})

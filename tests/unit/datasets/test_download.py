@@ -4,6 +4,7 @@ import hashlib
 
 import pytest
 from support import miniatures
+from support.errors import refused
 from support.shelf import Shelf
 
 from penstock.datasets import inspect
@@ -37,9 +38,24 @@ def test_a_download_that_broke_off_goes_on(shelf, tmp_path, ranges):
 
 
 def test_one_that_was_whole_but_not_yet_renamed_is_not_fetched_again(shelf, tmp_path):
-    miniatures.write(tmp_path / "down" / "mini.tar.gz.part", Shelf.data)
+    miniatures.write(tmp_path / "down" / ".mini.tar.gz.part", Shelf.data)
 
     assert download(shelf, tmp_path / "down").is_dir()
+
+
+def test_files_beside_the_archive_are_left_alone(shelf, tmp_path):
+    miniatures.write(tmp_path / "down/mini.tar.gz.part", "mine")
+    miniatures.write(tmp_path / "down.part", "mine too")
+    download(shelf, tmp_path / "down")
+    for end in ("", "..", "."):
+        url = f"{shelf.url.rpartition('/')[0]}/{end}"
+        refused(
+            download, Archive(url, shelf.md5, "x"), tmp_path / "down",
+            message=f"{url}: expected the address of an archive, found that of a folder. Name the file, as in "
+            "https://HOST/cifar-10-binary.tar.gz.",
+        )  # fmt: skip
+
+    assert [(tmp_path / name).read_text() for name in ("down/mini.tar.gz.part", "down.part")] == ["mine", "mine too"]
 
 
 def test_another_archive_is_refused_and_removed(shelf, tmp_path):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import cv2
@@ -23,7 +24,10 @@ def jpeg(pixels, quality=95):
 
 def add(root, split, name, data, size=(96, 128)):
     write(root / f"images/{split}/{name}.jpg", data)
-    write(root / f"masks/{split}/{name}.png", gray(np.eye(*size, dtype=np.uint8)))
+    write(
+        root / f"masks/{split}/{name}.png",
+        gray(np.random.default_rng(zlib.crc32(name.encode())).integers(0, 2, size, np.uint8)),
+    )
 
 
 def test_copies_that_were_resized_compressed_or_toned_are_noted(tmp_path):

@@ -343,3 +343,30 @@ class TestPagesThatWereWrittenOneByOne:
             message=f"x: expected the channels of one image, found {3 if ome else 2} images. Save each image as a file of "
             "its own.",
         )  # fmt: skip
+
+
+def test_pages_without_end_are_refused_before_they_are_counted():
+    """Pillow compares each with all before it."""
+    pages, place = [], 8
+    for number in range(3000):
+        tags = (
+            (256, 400 if not number else 1),
+            (257, 400 if not number else 1),
+            (258, 8),
+            (259, 1),
+            (262, 1),
+            (273, 8),
+            (277, 1),
+            (278, 1),
+            (279, 1),
+        )
+        following = place + 2 + 12 * len(tags) + 4
+        body = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags)
+        pages.append(struct.pack("<H", len(tags)) + body + struct.pack("<I", following if number < 2999 else 0))
+        place = following
+    data = b"II*\0" + struct.pack("<I", 8) + b"".join(pages)
+
+    refused(
+        stored, data, "a.tif",
+        message="a.tif: expected an image of one page, found more than 500 pages. Save each page as a file of its own.",
+    )  # fmt: skip

@@ -3,6 +3,8 @@ from __future__ import annotations
 import io
 import os
 import struct
+import sys
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -227,3 +229,35 @@ def test_lines_of_a_list_are_counted_from_its_folder_first(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path / "here")
     (image,) = find([tmp_path / "lists/list.txt"])
     assert image.read(RGB).max() == 0
+
+
+def test_a_line_of_a_list_that_gives_no_image_is_one_that_cannot_be_read(tmp_path):
+    for name in ("a.jpg", "b.jpg"):
+        miniatures.write(tmp_path / name, miniatures.make_image())
+    (tmp_path / "bad.mp4").write_text("garbage")
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "list.txt").write_text("a.jpg\nbad.mp4\npipe.png\nempty\nb.jpg\n")
+
+    found = find([tmp_path / "list.txt"])
+    assert [image.name for image in found] == ["a", "list-2", "list-3", "list-4", "b"]
+    expected = [
+        f"{tmp_path}/bad.mp4: expected a video that OpenCV can read, found no frames. Convert it, for example with ffmpeg to "
+        "H.264 in .mp4.",
+        f"{tmp_path}/pipe.png: expected an image or a folder, found a pipe or a device. Check the path.",
+        f"{tmp_path}/empty: expected images, found none. Check the path.",
+    ]
+    for image, message in zip(found[1:4], expected, strict=True):
+        refused(image.read, RGB, message=message)
+
+
+def test_standard_input_without_end_is_refused(monkeypatch):
+    monkeypatch.setattr("penstock.inference.inputs.MAX_BYTES", 1 << 10)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(open("/dev/zero", "rb")))  # noqa: SIM115, PTH123 - closed with it
+    (image,) = find([Path("/dev/stdin")])
+
+    refused(
+        image.read, RGB,
+        message="standard input: expected an image of at most 1,024 bytes, found more. Pipe one image into it.",
+    )  # fmt: skip
+    sys.stdin.close()

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from penstock.datasets import scenes
 from penstock.images import drawing, palettes
+from penstock.inference import TrainedModel
 
 
 class TestPredict:
@@ -90,3 +91,25 @@ def test_a_recipe_that_was_edited_is_named(shaken_run, raw, tmp_path, capsys, ca
         caplog.clear()
         assert call(*words, capsys=capsys)[0] == 0
         assert caplog.messages == [note]
+
+
+def test_an_image_that_no_memory_holds_is_left_out(shaken_run, raw, tmp_path, capsys, monkeypatch):
+    images = sorted((raw / "images/val").iterdir())
+    predict = TrainedModel.predict
+
+    def predicted(self, pixels):
+        if (pixels == make_image(images[1])[0].numpy()).all():
+            raise RuntimeError(
+                "[enforce fail at alloc_cpu.cpp:125] DefaultCPUAllocator: can't allocate memory: you tried"
+            )
+        return predict(self, pixels)
+
+    monkeypatch.setattr(TrainedModel, "predict", predicted)
+    code, out, err = call("predict", shaken_run, raw / "images/val", "-o", tmp_path / "out", capsys=capsys)
+
+    assert f"predicted {len(images) - 1} of {len(images)} images" in out
+    assert (
+        f"{images[1]}: expected an image that is predicted in the memory of this machine, found a larger one. Use "
+        "--sliding-window 512, or make the image smaller."
+    ) in out + err
+    assert code == 1

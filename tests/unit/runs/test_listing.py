@@ -12,6 +12,7 @@ from support.run_folders import write_run
 from support.training import Stop, recipe
 
 import penstock as ps
+from penstock.config import toml
 from penstock.runs import RunFolder
 from penstock.runs.listing import find_runs, summarize
 from penstock.runs.notes import change_tags, read_note, read_tags, write_note
@@ -155,3 +156,16 @@ def test_of_files_without_an_end_the_beginning_is_read(tmp_path):
     tracemalloc.stop()
     assert found.state == "finished"
     assert peak < 1 << 27
+
+
+def test_tables_nested_without_end_are_damage(tmp_path):
+    """A key of dots alone is parsed without a word; 40 kB of them took 1.5 GB to list."""
+    run = write_run(tmp_path / "0001-a")
+    (run / "recipe.toml").write_text(".".join(["a"] * 20_000) + " = 1\n")
+
+    (summary,) = ps.list_runs(tmp_path)
+    assert (summary.state, "values nested too deeply" in summary.reason) == ("damaged", True)
+    refused(
+        toml.load, run / "recipe.toml",
+        message=f"{run}/recipe.toml: expected a recipe in TOML, found a syntax error (values nested too deeply). Fix the file.",
+    )  # fmt: skip

@@ -201,7 +201,8 @@ def test_an_expression_finds_them_in_names(tmp_path):
     for patient in "abcd":
         for number in range(3):
             image(tmp_path, f"images/case-{patient}-{number}.jpg")
-            miniatures.write(tmp_path / f"masks/case-{patient}-{number}.png", miniatures.gray(IDS))
+            ids = np.random.default_rng(ord(patient) + number).integers(0, 2, (24, 32), np.uint8)
+            miniatures.write(tmp_path / f"masks/case-{patient}-{number}.png", miniatures.gray(ids))
     image(tmp_path, "images/other.jpg")
     miniatures.write(tmp_path / "masks/other.png", miniatures.gray(IDS))
     assert together(inspect(tmp_path))["train"] == {""}

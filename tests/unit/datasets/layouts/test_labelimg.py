@@ -149,7 +149,7 @@ def test_xml_may_lie_further_below(tmp_path, images, texts):
 def test_equal_names_in_folders_of_their_own_are_told_apart(tmp_path):
     for place in ("day", "night"):
         for number in range(2):
-            write(tmp_path / f"{place}/JPEGImages/{number}.jpg", make_image(seed=number))
+            write(tmp_path / f"{place}/JPEGImages/{number}.jpg", make_image(seed=number + 10 * len(place)))
             write(tmp_path / f"{place}/Annotations/{number}.xml", xml((f"{place}car", 2, 3, 12, 20)))
     found = inspect(tmp_path)
     assert found.fatal == []

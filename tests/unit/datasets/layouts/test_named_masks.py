@@ -58,13 +58,16 @@ def test_carvana(tmp_path):
 def test_brain_slices_of_cases_in_tiff(tmp_path):
     """A folder for each patient, a.tif and a_mask.tif in it: slices of one are never divided between splits."""
     rng = np.random.default_rng(0)
-    pixels = {}
+    pixels, masks = {}, {}
     for case in "abcde":
         for number in range(4):
             name = f"{case}/{case}_{number}"
             pixels[name] = rng.integers(0, 256, (24, 32, 3), dtype=np.uint8)
             write(tmp_path / f"raw/{name}.tif", tiff(pixels[name]))
-            write(tmp_path / f"raw/{name}_mask.tif", tiff(IDS * 255))
+            write(
+                tmp_path / f"raw/{name}_mask.tif",
+                tiff(masks.setdefault(name, rng.integers(0, 2, (24, 32), np.uint8)) * 255),
+            )
     found = inspect(tmp_path / "raw", Labels(("healthy", "tumour"), mapping={255: 1})).divided(0.3)
     dataset = pack(found, tmp_path / "data")
 
@@ -75,7 +78,7 @@ def test_brain_slices_of_cases_in_tiff(tmp_path):
     for record in records(dataset, "train"):
         fields = decode_segmentation(record)
         assert np.array_equal(decode_image(fields.image, "i"), pixels[fields.name])
-        assert np.array_equal(decode_mask(fields.mask, "m"), IDS)
+        assert np.array_equal(decode_mask(fields.mask, "m"), masks[fields.name])
 
 
 @pytest.mark.parametrize(
