@@ -142,7 +142,6 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 def _go_on(number: int, frame: FrameType | None) -> None:
     """A job that sends SIGUSR1 to have trainings saved sends it to its other processes too."""
-    del number, frame
 
 
 __all__ = ["UNFINISHED", "Interrupted", "command", "exit_code", "main"]

@@ -99,7 +99,7 @@ class _Siblings(MetaPathFinder):
         self,
         fullname: str,
         path: Sequence[str] | None = None,
-        target: ModuleType | None = None,  # noqa: ARG002
+        target: ModuleType | None = None,
     ) -> ModuleSpec | None:
         """A module beside the file, or in a package that is.
 
@@ -151,7 +151,7 @@ class _Folders(MetaPathFinder):
         self,
         fullname: str,
         path: Sequence[str] | None = None,
-        target: ModuleType | None = None,  # noqa: ARG002
+        target: ModuleType | None = None,
     ) -> ModuleSpec | None:
         """A folder beside the file."""
         return self.siblings.subfolder(fullname, fullname) if path is None else None

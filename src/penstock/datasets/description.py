@@ -371,7 +371,6 @@ class FolderDataset:
             DatasetError: a shard holds others.
             CorruptRecord: a shard is damaged in a way that its headers show.
         """
-        del pinned
         found = source.snapshot()
         for partition, shard in zip(found.partitions, self.split(split).shards, strict=True):
             if shard.digest not in ("", partition.fingerprint):

@@ -30,21 +30,17 @@ class Dataset(Protocol):
     @property
     def name(self) -> str:
         """A short name, for run folders."""
-        ...
 
     @property
     def folder(self) -> Path | str:
         """Where it is, for messages."""
-        ...
 
     @property
     def medium(self) -> str:
         """What keeps its records, in words."""
-        ...
 
     def place(self, split: str) -> str:
         """Where the records of a split are, in words."""
-        ...
 
     @property
     def description(self) -> Description:
@@ -54,22 +50,18 @@ class Dataset(Protocol):
             DatasetError: the dataset has no valid description.
             SourceError: it cannot be read.
         """
-        ...
 
     @property
     def manifest(self) -> Path | None:
         """The file that names its records, with digests; None where there is none."""
-        ...
 
     @property
     def splits(self) -> tuple[str, ...]:
         """The names of its splits."""
-        ...
 
     @property
     def first_record(self) -> Mapping[str, Any] | None:
         """What the first record says, as JSON can hold it, if nothing else describes the dataset."""
-        ...
 
     def occurrences(self, split: str) -> NDArray[np.bool_]:
         """Which classes every record of a split has: bool (records, classes), in the snapshot's order.
@@ -77,7 +69,6 @@ class Dataset(Protocol):
         Raises:
             DatasetError: nobody wrote it down.
         """
-        ...
 
     def split(self, name: str) -> SplitInfo:
         """One split's description.
@@ -85,11 +76,9 @@ class Dataset(Protocol):
         Raises:
             DatasetError: there is no such split.
         """
-        ...
 
     def source(self, split: str) -> Any:
         """The records of one split."""
-        ...
 
     def snapshot(self, split: str, source: Any, pinned: Snapshot | None = None) -> Snapshot:
         """What a split holds now, or a snapshot of before, once it is known to be there still.
@@ -97,13 +86,11 @@ class Dataset(Protocol):
         Raises:
             PenstockError: it is not.
         """
-        ...
 
     def verify(
         self, splits: Sequence[str] = (), *, threads: int = 0, progress: Callable[[int, int], None] = ...
     ) -> Verdict:
         """Read every record of some splits, by default of all."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -153,7 +140,6 @@ class Location:
             DatasetError: there is none.
             SourceError: it cannot be reached.
         """
-        del start, until, known
         return FolderDataset.open(Path(self.uri))
 
     def shuffle(self, split: str, start: str = "", until: str = "") -> tuple[int, int]:
@@ -162,7 +148,6 @@ class Location:
         Raises:
             SourceError: it cannot be reached.
         """
-        del split, start, until
         return 1, 1
 
 
@@ -218,7 +203,6 @@ class Stream(Location, ABC):
 
     def beside(self, folder: Path) -> Location:
         """Itself."""
-        del folder
         return self
 
     @abstractmethod

@@ -33,7 +33,6 @@ class Prepare(Protocol):
     @property
     def fields(self) -> Mapping[str, Field]:
         """The tensors of a sample, by name."""
-        ...
 
     def __call__(self, record: Record, generator: Generator | None, out: Mapping[str, NDArray[Any]]) -> None:
         """Write the sample into `out`, augmented with numbers from `generator` unless it is None.
@@ -41,7 +40,6 @@ class Prepare(Protocol):
         Raises:
             DataError: the record is not what it should be; the error names its origin.
         """
-        ...
 
 
 @runtime_checkable
@@ -50,7 +48,6 @@ class Composing(Prepare, Protocol):
 
     def partners(self, generator: Generator) -> int:
         """How many records a sample is made of beside its own; drawn before anything else."""
-        ...
 
     def compose(self, records: Sequence[Record], generator: Generator, out: Mapping[str, NDArray[Any]]) -> None:
         """Write one sample of several records into `out`; the first one is the sample's own.
@@ -58,7 +55,6 @@ class Composing(Prepare, Protocol):
         Raises:
             DataError: a record is not what it should be; the error names its origin.
         """
-        ...
 
 
 @runtime_checkable
@@ -68,7 +64,6 @@ class Gathering(Prepare, Protocol):
     @property
     def gathers(self) -> bool:
         """Whether many samples can be made at once with the augmentation of the recipe."""
-        ...
 
     def decode(self, record: Record) -> Mapping[str, NDArray[Any]] | None:
         """What is kept of a record, for any number of samples; None where `gather` cannot make its samples.
@@ -76,7 +71,6 @@ class Gathering(Prepare, Protocol):
         Raises:
             DataError: the record is not what it should be.
         """
-        ...
 
     def gather(
         self,
@@ -93,4 +87,3 @@ class Gathering(Prepare, Protocol):
             generators: of the samples.
             out: where they go, (n, ...) each.
         """
-        ...

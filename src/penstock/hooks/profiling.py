@@ -24,7 +24,6 @@ class Profile(Hook):
 
     def before_step(self, session: Session) -> None:
         """Begin."""
-        del session
         on_cuda = [ProfilerActivity.CUDA] if torch.cuda.is_available() else []
         self._profile = profile(activities=[ProfilerActivity.CPU, *on_cuda])
         self._profile.start()
@@ -39,7 +38,6 @@ class Profile(Hook):
 
     def on_end(self, session: Session) -> None:
         """Leave no profiler running behind a step that failed."""
-        del session
         if self._profile is not None:
             self._profile.stop()
             self._profile = None

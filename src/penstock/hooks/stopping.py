@@ -34,7 +34,6 @@ class EarlyStopping(Hook):
 
     def after_eval(self, session: Session, scores: Scores, loss: float | None) -> None:
         """Count the evaluations since the best one."""
-        del scores, loss
         best = session.best[1] if session.best else None
         better = best is not None and (self._best is None or best > self._best)
         self._best = best
@@ -70,7 +69,6 @@ class StopAtScore(Hook):
         Raises:
             RecipeError: there is no such score.
         """
-        del loss
         deciding = BestMetric.of(session.task, self.metric or session.options.best_metric)
         if deciding.value(scores, "stop_at_score") >= deciding.signed(self.score, scores):
             value = scores.summary()[deciding.name]
@@ -95,7 +93,6 @@ class MaxTime(Hook):
 
     def on_start(self, session: Session) -> None:
         """Start the clock, which goes on where a training is tried again after a failure."""
-        del session
         self._last = time.monotonic()
         self._began = self._began or self._last
 

@@ -43,11 +43,9 @@ class Format(Protocol):
 
     def check(self, graph: Graph, path: Path, *, dynamic: bool) -> None:
         """Raise a RecipeError unless a graph can be written."""
-        ...
 
     def write(self, graph: Graph, path: Path, about: Mapping[str, Any]) -> None:
         """Write a graph, with `about` in the file's metadata."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,8 +274,7 @@ def _write_pt2(program: torch.export.ExportedProgram, path: Path, about: dict[st
         torch.export.save(program, path, extra_files={"penstock.json": json.dumps(about)})
 
 
-def _read_pt2(path: Path, images: torch.Tensor, names: tuple[str, ...]) -> Arrays:
-    del names
+def _read_pt2(path: Path, images: torch.Tensor, names: tuple[str, ...]) -> Arrays:  # noqa: ARG001 - of its seam
     with _quiet(), torch.inference_mode():
         found: Arrays = torch.export.load(path).module()(images)
     return found

@@ -38,22 +38,18 @@ class Described(Protocol):
     @property
     def classes(self) -> tuple[str, ...]:
         """The classes' names; their index is their id."""
-        ...
 
     @property
     def ignore_label(self) -> int:
         """The id that does not count."""
-        ...
 
     @property
     def pixel_format(self) -> PixelFormat:
         """Channels and bits of the images."""
-        ...
 
     @property
     def colors(self) -> tuple[tuple[int, int, int], ...]:
         """The classes' (red, green, blue) in the data's own legend; none where it has no legend."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -138,7 +134,6 @@ class Kind(ABC):
         self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
     ) -> Iterator[Problem]:
         """Problems that are found only by comparing all items."""
-        del items, labels, folder, stated
         return iter(())
 
     def unlabelled(self, inspected: InspectedItem, folder: Path) -> InspectedItem:
@@ -199,7 +194,6 @@ class Kind(ABC):
             DataError: the record is damaged.
             DatasetError: the kind, a custom one, does not say how.
         """
-        del ids, ignore
         raise DatasetError(
             record.origin,
             remedy="Give it that method, or pack the data with the class ids of the run",
@@ -213,12 +207,10 @@ class Kind(ABC):
 
     def class_of(self, item: Item) -> int | None:
         """The class of an image that has one, by which a split of its own is chosen; else None."""
-        del item
         return None
 
     def objects(self, item: Item) -> int | None:
         """The number of objects in an item; None where its label is none of objects."""
-        del item
         return None
 
     def shrunk(self, item: Item, most: int) -> Item:
@@ -227,7 +219,6 @@ class Kind(ABC):
         Raises:
             DatasetError: labels of this kind cannot be made smaller.
         """
-        del item
         raise DatasetError(
             f"--max-side {most}",
             expected="labels that can be made smaller with their images",
@@ -241,7 +232,6 @@ class Kind(ABC):
 
     def image_pixels(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """The labelled pixels of the images that every class occurs in; empty where nobody needs them."""
-        del items, classes
         return []
 
     @abstractmethod

@@ -69,7 +69,6 @@ class ClassificationKind(Kind):
 
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
         """The label must be an id."""
-        del image, labels
         label = inspected.item.label
         if isinstance(label, int):
             return inspected.labelled(str(label))
@@ -84,7 +83,6 @@ class ClassificationKind(Kind):
         self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
     ) -> Iterator[Problem]:
         """Labels of a class that has no name."""
-        del stated
         for each in items:
             label = each.item.label
             if each.content and isinstance(label, int) and not 0 <= label < len(labels.classes):
@@ -95,7 +93,6 @@ class ClassificationKind(Kind):
 
     def encode(self, inspected: InspectedItem, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
         """The record, with TF-slim's keys."""
-        del folder
         item = inspected.item
         assert item.label is not None  # noqa: S101 - items without one are problems
         text = labels.classes[item.label]
@@ -124,7 +121,6 @@ class ClassificationKind(Kind):
 
     def renumbered(self, record: Record, described: Described, ids: Mapping[int, int], ignore: int) -> bytes | None:
         """The new label; an image of another class does not count."""
-        del ignore
         label = self.label_of(record, described)
         return encode_classification(replace(decode_classification(record), label=ids[label])) if label in ids else None
 
@@ -140,7 +136,6 @@ class ClassificationKind(Kind):
 
     def shrunk(self, item: Item, most: int) -> Item:
         """The item as it is."""
-        del most
         return item
 
     def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
@@ -150,14 +145,12 @@ class ClassificationKind(Kind):
 
     def measure(self, record: Record, described: Described) -> Counts:
         """Its size and its class."""
-        del described
         fields = decode_classification(record)
         height, width = probe(fields.image, record.origin).size
         return Counts(height, width, Counter([fields.label]))
 
     def draw(self, record: Record, described: Described) -> Pixels:
         """The image above the name of its class."""
-        del described
         fields = decode_classification(record)
         image = drawing.fit(read_shown(fields.image, record.origin), TILE)
         return drawing.caption(image, f"{fields.text or fields.label}: {fields.name}")

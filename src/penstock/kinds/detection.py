@@ -45,7 +45,6 @@ class DetectionKind(Kind):
 
     def check_item(self, folder: Path, inspected: InspectedItem, image: ImageInfo, labels: Labels) -> InspectedItem:
         """Boxes in pixels and inside the image."""
-        del image
         if not isinstance(inspected.item.label, tuple):
             return self.unlabelled(inspected, folder)
         name = named(inspected.item.image, folder)
@@ -55,7 +54,6 @@ class DetectionKind(Kind):
         self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
     ) -> Iterator[Problem]:
         """Boxes of a class that has no name, and boxes that all lie in one corner."""
-        del stated
         shown = [(box, each) for each in items for box in _objects(each.item) if isinstance(box, Box) and each.height]
         yield from boxes.all_in_a_corner(shown, folder)
         for each in items:
@@ -66,7 +64,6 @@ class DetectionKind(Kind):
 
     def encode(self, inspected: InspectedItem, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
         """The record, with the keys of TensorFlow's Object Detection API."""
-        del folder
         item, names = inspected.item, labels.classes
         objects = tuple(
             Object(box.label, box.left, box.top, box.right, box.bottom, names[box.label], box.crowd, box.difficult)
@@ -91,7 +88,6 @@ class DetectionKind(Kind):
 
     def renumbered(self, record: Record, described: Described, ids: Mapping[int, int], ignore: int) -> bytes:
         """The objects of classes that have a new id."""
-        del ignore
         kept = [each for each in self.label_of(record, described) if each.label in ids]
         objects = tuple(replace(each, label=ids[each.label]) for each in kept)
         return encode_detection(replace(decode_detection(record), objects=objects))
@@ -107,7 +103,6 @@ class DetectionKind(Kind):
 
     def shrunk(self, item: Item, most: int) -> Item:
         """Boxes in fractions of the image's size."""
-        del most
         return shrinking.relative_boxes(item)
 
     def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
@@ -117,7 +112,6 @@ class DetectionKind(Kind):
 
     def measure(self, record: Record, described: Described) -> Counts:
         """Its size, and its objects by class."""
-        del described
         fields = decode_detection(record)
         height, width = probe(fields.image, record.origin).size
         labels = Counter(each.label for each in fields.objects)
@@ -125,7 +119,6 @@ class DetectionKind(Kind):
 
     def draw(self, record: Record, described: Described) -> Pixels:
         """The image with its boxes."""
-        del described
         fields = decode_detection(record)
         whole = read_shown(fields.image, record.origin)
         image = drawing.fit(whole, TILE)
@@ -136,7 +129,6 @@ class DetectionKind(Kind):
 
     def ignored_color(self, described: Described) -> int:
         """No class of objects is drawn as background is."""
-        del described
         return drawing.OBJECTS
 
 

@@ -67,7 +67,6 @@ class InstancesKind(DetectionKind):
 
     def encode(self, inspected: InspectedItem, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:
         """The record, with the keys of TensorFlow's Object Detection API; masks are PNG files of the image's size."""
-        del folder
         item, names = inspected.item, labels.classes
         objects = tuple(
             Object(
@@ -80,7 +79,6 @@ class InstancesKind(DetectionKind):
 
     def shrunk(self, item: Item, most: int) -> Item:
         """Outlines in fractions of the image's size, and pixels that are drawn for the image as it was."""
-        del most
         return shrinking.relative_instances(item)
 
     def check(self, record: Record, described: Described) -> None:

@@ -72,7 +72,6 @@ class MaskKind(Kind):
 
     def check_header(self, name: str, info: ImageInfo) -> Problem | None:
         """What the header of a mask alone shows to be wrong."""
-        del name, info
         return None
 
     def encode(self, inspected: InspectedItem, image: bytes, info: ImageInfo, labels: Labels, folder: Path) -> bytes:

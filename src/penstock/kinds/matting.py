@@ -44,7 +44,6 @@ class MattingKind(MaskKind):
         self, items: Sequence[InspectedItem], labels: Labels, folder: Path, *, stated: bool
     ) -> Iterator[Problem]:
         """Mattes with no value above 1 in 255: those of 0 and 1 are masks, those of nothing but 0 may be right."""
-        del labels, stated
         for each in items:
             highest = max((value for value, _ in each.pixels), default=_WHITE)
             if highest > 1:
@@ -64,7 +63,6 @@ class MattingKind(MaskKind):
 
     def count(self, items: Sequence[InspectedItem], classes: int) -> list[int]:
         """Whole pixels of background and of foreground, every pixel counted by its alpha."""
-        del classes
         total = np.zeros(IDS, np.int64)
         for each in items:
             for value, count in each.pixels:
@@ -82,5 +80,4 @@ class MattingKind(MaskKind):
 
     def lay(self, image: Pixels, mask: Pixels, described: Described) -> Pixels:
         """Mattes as gray."""
-        del image, described
         return drawing.gray(mask)

@@ -16,11 +16,9 @@ class Term(Protocol):
 
     def count(self, target: torch.Tensor, ignore: int) -> torch.Tensor:
         """What the sum is divided by, over the global batch: a scalar that follows from the labels alone."""
-        ...
 
     def sum(self, logits: torch.Tensor, target: torch.Tensor, ignore: int) -> torch.Tensor:
         """The loss, summed over the images: a float32 scalar."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,6 @@ class InitializedFromData(Protocol):
         Args:
             images: some of training's, as the network is given them in evaluation: float32 (n, channels, h, w).
         """
-        ...
 
 
 def is_custom(name: str) -> bool:

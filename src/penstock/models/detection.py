@@ -62,7 +62,6 @@ class _AsTheyAre(GeneralizedRCNNTransform):  # type: ignore[misc] # torchvision 
         original_image_sizes: list[tuple[int, int]],
     ) -> list[dict[str, torch.Tensor]]:
         """Boxes as they are, and masks as large as the image: bool (n, height, width)."""
-        del original_image_sizes
         for found, size in zip(result, image_shapes, strict=False):
             if "masks" in found:
                 found["masks"] = _pasted(found["masks"], found["boxes"], size)

@@ -146,7 +146,6 @@ class Chain:
 
     def reach(self, position: int, natural: int = 64) -> tuple[int, list[tuple[str, int, int]]]:
         """What will be wanted together with a position, in whole global batches. Stages are always shuffled."""
-        del natural
         number, local = self._place(position)
         fresh, (new, older) = self.fresh(self.stages[number]), self._plans(number)
         k = local // self.batch

@@ -34,11 +34,9 @@ class CustomMetric(Protocol):
 
     def update(self, outputs: Any, tensors: Mapping[str, torch.Tensor]) -> None:
         """Count one batch."""
-        ...
 
     def compute(self) -> Mapping[str, float]:
         """The scores of what has been counted."""
-        ...
 
 
 @dataclass(frozen=True)

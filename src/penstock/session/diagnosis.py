@@ -87,8 +87,7 @@ def _module(gradients: Gradients, task: Task, parts: Iterable[Tensors]) -> str:
     found: list[str] = []
 
     def watch(name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def look(module: nn.Module, inputs: Any, outputs: Any) -> None:
-            del module, inputs
+        def look(module: nn.Module, inputs: Any, outputs: Any) -> None:  # noqa: ARG001 - of its seam
             if not found and not _is_finite(outputs):
                 found.append(name)
 

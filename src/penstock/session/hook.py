@@ -76,7 +76,6 @@ class Hook:
         The tensors may have other values, but must have the same names and lengths. A resumed run is the same as one
         that was not stopped if they follow from the batch, the settings of the hook, and `session.step`.
         """
-        del session
         return batch
 
     def before_step(self, session: Session) -> None:

@@ -51,8 +51,7 @@ class KeptValues:
                 handle.remove()
 
     def _keeper(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
-        def keep(module: nn.Module, inputs: Any, outputs: Any) -> None:
-            del module, inputs
+        def keep(module: nn.Module, inputs: Any, outputs: Any) -> None:  # noqa: ARG001 - of its seam
             if self.is_watching:
                 self.values[name].append(_detached(outputs))
 

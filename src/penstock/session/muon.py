@@ -29,7 +29,6 @@ class MuonOptimizer(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
         """Update the weights."""
-        del closure
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:

@@ -20,19 +20,15 @@ class MoreRecords(Protocol):
 
     def next(self, stop: Callable[[], bool]) -> Feed | None:
         """A feed whose plan goes on; waits for it until `stop`. None if nothing more comes, for the `reason`."""
-        ...
 
     def feed(self, position: int) -> Feed:
         """The feed of all that was taken up, to be read from a position on."""
-        ...
 
     def state_dict(self) -> dict[str, Any]:
         """The snapshots that were begun, as JSON can hold them."""
-        ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take back what `state_dict` gave."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class Constant(Schedule):
 
     name: Literal["constant"] = "constant"
 
-    def factor(self, step: int, total: int) -> float:  # noqa: ARG002 - as of every schedule
+    def factor(self, step: int, total: int) -> float:
         """1."""
         return 1.0
 
@@ -77,7 +77,7 @@ class Poly(Falling):
     name: Literal["poly"] = "poly"
     power: Annotated[float, Meta(ge=0, le=100)] = 0.9
 
-    def _curve(self, step: int, progress: float) -> float:  # noqa: ARG002 - as of every schedule
+    def _curve(self, step: int, progress: float) -> float:
         return self._stretched(float((1 - progress) ** self.power))
 
 
@@ -88,7 +88,7 @@ class Cosine(Falling):
     stretches: ClassVar[bool] = True
     name: Literal["cosine"] = "cosine"
 
-    def _curve(self, step: int, progress: float) -> float:  # noqa: ARG002 - as of every schedule
+    def _curve(self, step: int, progress: float) -> float:
         return self._stretched((1 + math.cos(math.pi * progress)) / 2)
 
 
@@ -111,7 +111,7 @@ class Step(Decaying):
 
     name: Literal["step"] = "step"
 
-    def _curve(self, step: int, progress: float) -> float:  # noqa: ARG002 - as of every schedule
+    def _curve(self, step: int, progress: float) -> float:
         return float(self.gamma ** (step // self.step_size))
 
 
@@ -121,7 +121,7 @@ class Exponential(Decaying):
 
     name: Literal["exponential"] = "exponential"
 
-    def _curve(self, step: int, progress: float) -> float:  # noqa: ARG002 - as of every schedule
+    def _curve(self, step: int, progress: float) -> float:
         return float(self.gamma ** (step / self.step_size))
 
 
@@ -138,7 +138,7 @@ class MultiStep(Falling):
     milestones: tuple[int, ...]
     gamma: Fraction = 0.1
 
-    def _curve(self, step: int, progress: float) -> float:  # noqa: ARG002 - as of every schedule
+    def _curve(self, step: int, progress: float) -> float:
         return float(self.gamma ** bisect.bisect_right(self.milestones, step))
 
 

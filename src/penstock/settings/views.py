@@ -100,7 +100,7 @@ class ResizedCrop(ResizingCrop):
     scale: Annotated[tuple[float, float], ascending(1)] = (0.08, 1.0)
     ratio: Annotated[tuple[float, float], ascending(100)] = (3 / 4, 4 / 3)
 
-    def draw(self, source: Size, crop: Size, fitted: float, generator: Generator) -> View:  # noqa: ARG002
+    def draw(self, source: Size, crop: Size, fitted: float, generator: Generator) -> View:
         """Draw the window."""
         return geometry.resized_crop(source, crop, generator, self.scale, self.ratio)
 
@@ -116,7 +116,7 @@ class PadCrop(RandomCrop):
     name: Literal["pad-crop"] = "pad-crop"
     margin: Annotated[int, Meta(ge=0, le=10_000)] = 0
 
-    def draw(self, source: Size, crop: Size, fitted: float, generator: Generator) -> View:  # noqa: ARG002
+    def draw(self, source: Size, crop: Size, fitted: float, generator: Generator) -> View:
         """Draw where the crop lies."""
         return geometry.pad_and_crop(source, crop, self.margin, (generator.uniform(), generator.uniform()))
 

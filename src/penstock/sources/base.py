@@ -19,7 +19,6 @@ class Source(Protocol):
         Raises:
             SourceError: there is nothing to read, or it cannot be reached.
         """
-        ...
 
     def read(self, partition: str, start: int, stop: int) -> Iterator[Record]:
         """The records `[start, stop)` of a partition, in order, each verified; offsets may hold none.
@@ -28,7 +27,6 @@ class Source(Protocol):
             SourceError: the partition is unknown or has gone.
             CorruptRecord: a record is damaged.
         """
-        ...
 
 
 @runtime_checkable
@@ -38,8 +36,6 @@ class Prefetching(Protocol):
     @property
     def block(self) -> int:
         """How many records in natural order make a run."""
-        ...
 
     def prefetch(self, partition: str, start: int, stop: int) -> None:
         """Read a run of offsets that will soon be wanted one by one; errors are left to who reads them."""
-        ...

@@ -81,7 +81,6 @@ class Task(ABC):
     @classmethod
     def defaults(cls, weights: str = "") -> Mapping[str, Any]:
         """Settings of a recipe that are better for this task than the general ones, named as `section.key`."""
-        del weights
         return {}
 
     @classmethod
@@ -108,7 +107,6 @@ class Task(ABC):
 
     def logits_shape(self, size: Size) -> tuple[int, ...] | None:
         """The shape of what a network must give for one image of a (height, width); None where trying says nothing."""
-        del size
         return None
 
     @abstractmethod
@@ -137,7 +135,6 @@ class Task(ABC):
 
     def after(self, step: int) -> Task:
         """The task as it is after some finished steps, where the losses depend on them."""
-        del step
         return self
 
     @abstractmethod
@@ -146,7 +143,6 @@ class Task(ABC):
 
     def for_images(self, height: int, width: int, slices: int = 0) -> Self:
         """The task ready to evaluate images of up to a size, or volumes of up to so many slices of it."""
-        del height, width, slices
         return self
 
     def with_segments(self) -> Self | None:

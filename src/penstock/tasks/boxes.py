@@ -181,7 +181,6 @@ class PrepareDetection:
             origin: of the record, named in errors.
             out: the sample's arrays; no object stands in them yet.
         """
-        del shown, origin
         for row, (each, box) in enumerate(kept):
             write_object(out, row, each, box)
 

@@ -140,7 +140,6 @@ class ClassificationMetric:
 
     def update(self, outputs: torch.Tensor, tensors: Tensors, origins: Sequence[str]) -> None:
         """Count one batch of logits; padding has a label below 0."""
-        del origins
         self.predictions.update(outputs.float().softmax(dim=1), tensors["label"])
 
     def scores(self) -> ClassificationScores:

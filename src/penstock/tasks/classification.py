@@ -93,7 +93,6 @@ class Classification(Task):
     @classmethod
     def of(cls, settings: TaskSettings, described: Description, split: SplitInfo, *, grows: bool = False) -> Self:
         """The task for a dataset."""
-        del grows
         _check_losses(settings.loss, settings.regularize)
         weights = weights_of(settings.loss, described.classes, split.per_class, split.image_pixels)
         model = settings.model
@@ -112,7 +111,6 @@ class Classification(Task):
     @classmethod
     def defaults(cls, weights: str = "") -> Mapping[str, Any]:
         """Those of training on ImageNet."""
-        del weights
         return {
             "model.name": "resnet50",
             "augment.crop": (224, 224),
@@ -149,7 +147,6 @@ class Classification(Task):
 
     def logits_shape(self, size: Size) -> tuple[int, ...]:
         """A channel for every class."""
-        del size
         return 1, len(self.classes)
 
     def inputs(self, tensors: Tensors) -> torch.Tensor:
@@ -244,7 +241,6 @@ class ClassDrawing(Drawing):
         self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None, record: Record | None = None
     ) -> Pixels:
         """The image alone: its class is a word."""
-        del outputs, record
         return drawing.fit(np.ascontiguousarray(shown(arrays["image"])), _SIDE)
 
     def words(self, arrays: Mapping[str, NDArray[Any]], outputs: torch.Tensor | None = None) -> tuple[str, ...]:
@@ -293,7 +289,6 @@ class ClassPredictor(Predictor):
 
     def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
         """What the table holds."""
-        del rows, drawn, style
         return f"{table} holds the most likely classes of every image, the likeliest first"
 
 

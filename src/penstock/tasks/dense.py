@@ -138,7 +138,6 @@ class DenseTask(Task):
 
     def for_images(self, height: int, width: int, slices: int = 0) -> Self:
         """The task with a canvas that images of up to a size fit."""
-        del slices
         canvas = filled(height), filled(width)
         return replace(
             self, canvas=canvas, parts=replace(self.parts, upsample=True)

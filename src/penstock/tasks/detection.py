@@ -94,7 +94,6 @@ class Detection(Task):
     @classmethod
     def of(cls, settings: TaskSettings, described: Description, split: SplitInfo, *, grows: bool = False) -> Self:
         """The task for a dataset."""
-        del split
         stated = max(each.objects for each in described.splits.values())
         max_boxes = max(stated, MAX_UNCOUNTED) if grows else stated or MAX_UNCOUNTED
         max_boxes *= QUARTERS if settings.augment.mosaic else 1
@@ -149,7 +148,6 @@ class Detection(Task):
 
     def for_images(self, height: int, width: int, slices: int = 0) -> Self:
         """The task with a canvas that images of up to a size fit."""
-        del slices
         if self.augment.resize_range:
             height = width = self.augment.resize_range[1]
         return replace(self, canvas=(filled(height), filled(width)))
@@ -190,7 +188,6 @@ class Detection(Task):
 
     def loss(self, outputs: Any, tensors: Tensors) -> torch.Tensor:
         """The sum of the losses over the images."""
-        del tensors
         total: torch.Tensor = outputs.sum().unsqueeze(0)
         return total
 
@@ -239,7 +236,6 @@ class BoxDrawing(Drawing):
 
     def draw(self, arrays: Mapping[str, NDArray[Any]], outputs: Any = None, record: Record | None = None) -> Pixels:
         """The image with its objects and, beside it, with those that were found with a score above 0.3."""
-        del record
         height, width = (int(side) for side in arrays["size"])
         image, there = np.ascontiguousarray(shown(arrays["image"][:height, :width])), arrays["label"] >= 0
         drawn = [self.draw_true(image, arrays, there)]
@@ -299,7 +295,6 @@ class BoxPredictor(ObjectPredictor):
 
     def suffixes(self, style: Style) -> tuple[str, ...]:
         """The drawing."""
-        del style
         return ("-boxes",)
 
     def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
@@ -320,7 +315,6 @@ class DetectorExporter(Exporter):
 
     def input_note(self, size: Size | None) -> str:
         """Whole images."""
-        del size
         return "one whole image at a time, of any size"
 
     def graph(self, model: nn.Module, size: Size) -> Graph:

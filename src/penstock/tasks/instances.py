@@ -193,7 +193,6 @@ class InstancePredictor(ObjectPredictor):
 
     def suffixes(self, style: Style) -> tuple[str, ...]:
         """The numbers of the objects, and the drawing."""
-        del style
         return ("", "-instances")
 
     def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:

@@ -71,7 +71,6 @@ class MatteMetric:
 
     def update(self, outputs: torch.Tensor, tensors: Tensors, origins: Sequence[str]) -> None:
         """Count one batch of logits; padding has only labels that do not count."""
-        del origins
         self.mattes.update(outputs.float().softmax(dim=1)[:, 1], tensors["mask"])
 
     def scores(self) -> MatteScores:
@@ -93,7 +92,6 @@ class Matting(DenseTask):
     @classmethod
     def of(cls, settings: TaskSettings, described: Description, split: SplitInfo, *, grows: bool = False) -> Self:
         """The task for a dataset."""
-        del split, grows
         model = settings.model
         return cls(
             model.name,
@@ -152,10 +150,8 @@ class MattePredictor(DensePredictor):
 
     def suffixes(self, style: Style) -> tuple[str, ...]:
         """The matte, and the foreground over green."""
-        del style
         return "", "-overlay"
 
     def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
         """What the files are."""
-        del table, rows, drawn, style
         return "NAME.png holds alpha, white for foreground; NAME-overlay.png lays it over green"

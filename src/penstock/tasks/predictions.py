@@ -78,7 +78,6 @@ class Prediction(ABC):
 
     def files(self, style: Style = Style()) -> Mapping[str, bytes]:
         """PNG files, by what their names have behind the image's name."""
-        del style
         return {}
 
     def rows(self) -> list[list[str]]:
@@ -87,12 +86,10 @@ class Prediction(ABC):
 
     def drawn(self, style: Style = Style()) -> int:
         """How many objects are drawn."""
-        del style
         return 0
 
     def add_to(self, document: CocoDocument, file_name: str, style: Style) -> None:
         """Add an image and the objects that are drawn of it; asked of tasks with `writes_objects` alone."""
-        del document, file_name, style
         raise NotImplementedError
 
     def save(self, folder: str | Path, name: str, style: Style = Style()) -> list[Path]:
@@ -162,7 +159,6 @@ class MattePrediction(Prediction):
 
     def draw(self, style: Style = Style()) -> Pixels:
         """The foreground over green."""
-        del style
         return drawing.composed(self.image, self.alpha)
 
     def files(self, style: Style = Style()) -> Mapping[str, bytes]:
@@ -195,7 +191,6 @@ class ClassPrediction(Prediction):
 
     def draw(self, style: Style = Style()) -> Pixels:
         """The image, enlarged where it is small, above its most probable class."""
-        del style
         label = int(self.best[0])
         return drawing.caption(_legible(self.image), f"{self.classes[label]} ({self.probabilities[label]:.0%})")
 
@@ -263,7 +258,6 @@ class BoxPrediction(Prediction):
             document.add_object(int(self.labels[i]), (left, top, right, bottom), self._mask(i), score=score)
 
     def _mask(self, number: int) -> NDArray[np.bool_] | None:
-        del number
         return None
 
 

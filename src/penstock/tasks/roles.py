@@ -84,7 +84,6 @@ class Drawing(ABC):
 
     def words(self, arrays: Mapping[str, NDArray[Any]], outputs: Any = None) -> tuple[str, ...]:
         """Lines to be written below what `draw` gives, such as the name of a class. Arguments: as for `draw`."""
-        del arrays, outputs
         return ()
 
 
@@ -110,12 +109,10 @@ class Predictor(ABC):
 
     def suffixes(self, style: Style) -> tuple[str, ...]:
         """The ends of the names of one image's files, behind the image's name."""
-        del style
         return ()
 
     def ids(self, style: Style) -> list[list[str]]:
         """The meaning of values in written files: rows of id, name, red, green and blue; none where they are no ids."""
-        del style
         return []
 
     @abstractmethod
@@ -138,12 +135,10 @@ class Exporter(ABC):
 
     def size(self, splits: Iterable[SplitInfo]) -> Size | None:
         """The (height, width) of the images that a graph should take; None for training's crop."""
-        del splits
         return None
 
-    def check_size(self, size: Size) -> None:
+    def check_size(self, size: Size) -> None:  # noqa: B027 - most tasks take any
         """Raise a RecipeError unless a graph can take images of a size."""
-        del size
 
     @abstractmethod
     def input_note(self, size: Size | None) -> str:
@@ -165,5 +160,4 @@ class Exporter(ABC):
             model: in evaluation mode, on the CPU.
             size: (height, width) of the image to try it with.
         """
-        del model, size
         return None

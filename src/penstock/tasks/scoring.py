@@ -21,7 +21,6 @@ class Scores(Protocol):
     @abstractmethod
     def summary(self) -> dict[str, float]:
         """The scores in one line."""
-        ...
 
     def as_json(self) -> dict[str, Any]:
         """Everything, for a file."""
@@ -37,11 +36,9 @@ class Collective(Protocol):
 
     def sum(self, tensor: torch.Tensor) -> torch.Tensor:
         """The tensor added up over all ranks, in place."""
-        ...
 
     def gather(self, texts: Sequence[str]) -> list[str]:
         """The texts of all ranks in the order of the ranks, on every rank."""
-        ...
 
 
 class Metric(Protocol):
@@ -49,12 +46,9 @@ class Metric(Protocol):
 
     def gather(self, ranks: Collective) -> None:
         """Put together what all ranks have counted; called before `scores`."""
-        ...
 
     def update(self, outputs: Any, tensors: Tensors, origins: Sequence[str]) -> None:
         """Count one batch. Samples whose origin is "" are padding and do not count."""
-        ...
 
     def scores(self) -> Scores:
         """The scores of what has been counted."""
-        ...

@@ -64,7 +64,6 @@ class Segmentation(DenseTask):
     @classmethod
     def of(cls, settings: TaskSettings, described: Description, split: SplitInfo, *, grows: bool = False) -> Self:
         """The task for a dataset."""
-        del grows
         _check_colors(settings.augment, described.channels)
         weights = weights_of(settings.loss, described.classes, split.per_class, split.image_pixels)
         return cls(
@@ -174,7 +173,6 @@ class MaskPredictor(DensePredictor):
 
     def explain(self, table: str, rows: int, drawn: int, style: Style) -> str:
         """What the files are."""
-        del table, rows, drawn, style
         shown = "NAME-overlay.png shows them in the colours of legend.png"
         return f"NAME.png holds class ids, which look nearly black; {shown}"
 

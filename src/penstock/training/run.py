@@ -276,7 +276,6 @@ def _session(run: _Run, model: nn.Module, store: CheckpointStore, console: Conso
 
 def _silent(line: str) -> None:
     """Ranks above 0 tell nobody."""
-    del line
 
 
 def _loaded(store: CheckpointStore, name: str, events: Events) -> Checkpoint | None:

@@ -49,8 +49,7 @@ def _add(found: Annotations, folder: Path, path: Path, number: int, each: Any, i
     found.images.append(AnnotatedImage(annotated.split_of(path, folder), image.stem, image, path, shapes))
 
 
-def _shape(each: dict[str, Any], where: str) -> Shape:
-    del where
+def _shape(each: dict[str, Any], where: str) -> Shape:  # noqa: ARG001 - of its seam
     label = typed.get(each, "label", typed.Name)
     x, y, width, height = typed.numbers(each.get("coordinates"), ("x", "y", "width", "height"))
     corners = [(x - width / 2, y - height / 2), (x + width / 2, y + height / 2)]

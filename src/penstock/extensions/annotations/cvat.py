@@ -68,8 +68,7 @@ def _add(found: Annotations, folder: Path, path: Path, each: ET.Element, images:
     found.images.append(AnnotatedImage(split, stem, image, path, shapes, tags, size))
 
 
-def _shape(part: ET.Element, where: str) -> Shape | None:
-    del where
+def _shape(part: ET.Element, where: str) -> Shape | None:  # noqa: ARG001 - of its seam
     shape = _drawn(part)
     return replace(shape, layer=typed.get(part.attrib, "z_order", int | None) or 0) if shape else None
 

@@ -111,9 +111,8 @@ def _category(entry: dict[str, Any]) -> str:
     return next((key for key in _CATEGORIES if key in entry), _CATEGORIES[0])
 
 
-def _shape(classes: tuple[str, ...], entry: Any, where: str) -> Shape:
+def _shape(classes: tuple[str, ...], entry: Any, where: str) -> Shape:  # noqa: ARG001 - of its seam
     """A box as x, y, width, height in pixels."""
-    del where
     entry = typed.read(entry, dict[str, Any])
     label = annotated.class_name(typed.get(entry, _category(entry), typed.Name), classes)
     left, top, width, height = typed.get(entry, "bbox", typed.Edges)

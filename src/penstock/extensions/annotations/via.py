@@ -104,9 +104,8 @@ def _value(value: Any) -> str:
     return annotated.class_name(value)
 
 
-def _shape(attributes: dict[str, set[str]], region: dict[str, Any], where: str) -> Shape | None:
+def _shape(attributes: dict[str, set[str]], region: dict[str, Any], where: str) -> Shape | None:  # noqa: ARG001 - of its seam
     """The shape of a region, whose attributes are added to those of all; None for points and lines."""
-    del where
     shape = typed.get(region, "shape_attributes", dict[str, Any])
     held = typed.get(region, "region_attributes", dict[str, Any] | None) or {}
     values = {key: _value(value) for key, value in held.items()}

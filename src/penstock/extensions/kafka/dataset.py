@@ -173,7 +173,6 @@ class TopicDataset:
         Raises:
             SourceError: it is not.
         """
-        del split
         return source.pin(pinned) if pinned else source.snapshot()
 
     @cached_property
@@ -198,7 +197,6 @@ class TopicDataset:
         self, splits: Sequence[str] = (), *, threads: int = 0, progress: Callable[[int, int], None] = silent
     ) -> Verdict:
         """Read every record of some splits, by default of all."""
-        del threads  # a topic is read by one connection
         return verify_topics(self, splits or self.splits, progress=progress)
 
     def shuffle(self, split: str) -> tuple[int, int]:

@@ -44,7 +44,6 @@ class FakeLog:
 
     def topic(self, seconds: float = 20.0) -> Topic:
         """The topic as it is now."""
-        del seconds
         if self.away:
             raise self.away
         with self._lock:
@@ -56,7 +55,6 @@ class FakeLog:
 
     def topic_id(self, seconds: float = 20.0) -> str:
         """The id that the topic has now."""
-        del seconds
         if self.away:
             raise self.away
         return self._id

@@ -79,7 +79,6 @@ class Log(Protocol):
     @property
     def name(self) -> str:
         """The topic's name."""
-        ...
 
     def topic(self, seconds: float = 20.0) -> Topic:
         """The topic as it is now, asked for so long.
@@ -87,7 +86,6 @@ class Log(Protocol):
         Raises:
             SourceError: the cluster cannot be reached, or the topic is not there or not for us.
         """
-        ...
 
     def topic_id(self, seconds: float = 20.0) -> str:
         """The id of the topic that is behind the name now, for one question instead of `topic`'s five.
@@ -95,7 +93,6 @@ class Log(Protocol):
         Raises:
             SourceError: as `topic`.
         """
-        ...
 
     def fetch(self, partition: int, start: int, stop: int) -> list[Message]:
         """All messages with offsets in `[start, stop)`, in order; aborted ones and markers are left out.
@@ -106,11 +103,9 @@ class Log(Protocol):
             SourceError: the broker was away for too long, or the offsets are gone.
             InterruptedError: nobody waits for them any more (`sources.waiting`).
         """
-        ...
 
     def offsets_at(self, milliseconds: int) -> dict[int, int]:
         """For every partition the first offset whose timestamp (since 1970, UTC) is not earlier, or its end."""
-        ...
 
     def commit_offsets(self, group: str, offsets: Mapping[int, int]) -> None:
         """Commit a consumer group's offsets, by partition, for dashboards that show its lag; nothing ever reads them.
@@ -118,4 +113,3 @@ class Log(Protocol):
         Raises:
             SourceError: the broker did not take them.
         """
-        ...

@@ -70,9 +70,8 @@ def _opened(path: Path) -> io.BufferedIOBase:
 
 
 @lru_cache(maxsize=2)
-def _content(path: Path, changed: int) -> bytes:
+def _content(path: Path, changed: int) -> bytes:  # noqa: ARG001 - of its seam
     """The last compressed files are kept, as their records are read one by one."""
-    del changed
     with path.open("rb") as handle:
         return framing.decompress(handle, str(path))
 

@@ -174,7 +174,6 @@ class Volumes(Task):
     @classmethod
     def of(cls, settings: TaskSettings, described: Description, split: SplitInfo, *, grows: bool = False) -> Self:
         """The task for a dataset."""
-        del grows
         weights = weights_of(settings.loss, described.classes, split.per_class, split.image_pixels)
         splits = described.splits.values()
         slices, height, width = (max(getattr(each, side) for each in splits) for side in ("slices", "height", "width"))
@@ -192,7 +191,6 @@ class Volumes(Task):
     @classmethod
     def defaults(cls, weights: str = "") -> Mapping[str, Any]:
         """Those of a 3-D U-Net; there are no published weights of one."""
-        del weights
         return {
             "model.name": "unet3d",
             "model.weights": "none",
