@@ -5,12 +5,10 @@ from __future__ import annotations
 import functools
 import math
 import typing
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any, Final
 
 from msgspec import Meta
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 """A number from 0 to 1."""

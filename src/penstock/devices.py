@@ -6,7 +6,8 @@ import contextlib
 import ctypes
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import AbstractContextManager
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -14,9 +15,6 @@ from torch import nn
 from penstock import cores
 from penstock.errors import RecipeError
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
 
 _M_TRIM_THRESHOLD: Final = -1  # <malloc.h>
 _M_MMAP_THRESHOLD: Final = -3

@@ -6,14 +6,12 @@ Events go to whoever asked for them, and to `logging` under the name penstock.tr
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    OnEvent = Callable[["Event"], None]
+OnEvent = Callable[["Event"], None]
 
 _LOGGER: Final = logging.getLogger("penstock.training")
 

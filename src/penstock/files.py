@@ -12,11 +12,9 @@ import os
 import re
 import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
 
 PARTIAL: Final = ".*.partial"
 """The names of files that are being written."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 
 def names_of(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:

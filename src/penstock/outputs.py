@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from penstock import files
 from penstock.errors import OutputError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def check(path: Path, command: str, suffixes: tuple[str, ...] = ()) -> None:

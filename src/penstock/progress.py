@@ -6,12 +6,9 @@ import os
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import TracebackType
-
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Final, Self, TextIO
 
 # All but tabulators and ends of lines, and what turns the direction of writing round.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

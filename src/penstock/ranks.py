@@ -6,22 +6,19 @@ import contextlib
 import functools
 import itertools
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
 
 from penstock.values import BatchSlice
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from torch import nn
 
 _JOINS: Final = itertools.count()  # every rank joins the others as often
 

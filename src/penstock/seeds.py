@@ -10,14 +10,12 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
 T = TypeVar("T")
 

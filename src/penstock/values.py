@@ -5,17 +5,16 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    Pixels = NDArray[np.uint8]
-    """An image, (height, width, channels) or (height, width), or a mask of ids."""
-    AnyPixels = NDArray[Any]
-    """As `Pixels`, but uint8 or uint16."""
-    Bits = NDArray[np.bool_]
+Pixels = NDArray[np.uint8]
+"""An image, (height, width, channels) or (height, width), or a mask of ids."""
+AnyPixels = NDArray[Any]
+"""As `Pixels`, but uint8 or uint16."""
+Bits = NDArray[np.bool_]
 
 
 class Address(NamedTuple):

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from penstock import devices
 from penstock.assembly.experiment import open_dataset
+from penstock.assembly.presets import Resolved
 from penstock.assembly.sizing import ORIGIN
+from penstock.datasets.description import SplitInfo
 from penstock.models import pretrained
 from penstock.models.segmentation import STRIDE
 from penstock.progress import counted
-from penstock.tasks import find_task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from penstock.assembly.presets import Resolved
-    from penstock.datasets.description import SplitInfo
-    from penstock.settings import Recipe
-    from penstock.tasks import Task
+from penstock.settings import Recipe
+from penstock.tasks import Task, find_task
 
 
 class Advice(NamedTuple):

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.assembly.presets import defaults
 from penstock.errors import RecipeError
 from penstock.models import check_decoder
 from penstock.settings import Augment, DeepLabConfig, Objective, Recipe, Regularize
-from penstock.tasks import Ability, refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from penstock.tasks import Task
+from penstock.tasks import Ability, Task, refusal
 
 
 @dataclass(frozen=True)

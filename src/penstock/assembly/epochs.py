@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from penstock.assembly.presets import GENERAL
+from penstock.assembly.presets import GENERAL, Resolved
 from penstock.config import toml
 from penstock.datasets import locate
 from penstock.errors import RecipeError
-from penstock.settings import Train
-
-if TYPE_CHECKING:
-    from penstock.assembly.presets import Resolved
-    from penstock.settings import Recipe
+from penstock.settings import Recipe, Train
 
 ORIGIN: Final = "train.epochs"
 DATA: Final = "size of the data"

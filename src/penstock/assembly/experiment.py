@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import torch
+from torch import nn
 
 from penstock import seeds
 from penstock.assembly.effects import check_chosen
@@ -20,17 +22,10 @@ from penstock.models import InitializedFromData
 from penstock.models.segmentation import STRIDE, check_crop
 from penstock.order import Chain, Plan, Repeats, Shuffle, Stage, repeat_factors, whole_counts
 from penstock.progress import counted
+from penstock.settings import DataSettings, Recipe
 from penstock.settings.views import ScaleCrop
-from penstock.tasks import find_task
+from penstock.tasks import Task, find_task
 from penstock.values import BatchSlice, Snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from torch import nn
-
-    from penstock.settings import DataSettings, Recipe
-    from penstock.tasks import Task
 
 AWAY: Final = 300.0  # seconds without a broker that end a training
 _LOOKED_AT: Final = 1000  # images that a model may be initialised from

@@ -9,18 +9,16 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import torch
 from packaging.requirements import Requirement
 
 from penstock import cores
 from penstock.assembly.advising import Advice
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30

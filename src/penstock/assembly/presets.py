@@ -6,8 +6,9 @@ source, or the recipe's own defaults.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -16,14 +17,9 @@ from penstock.config.members import NAME, chooses, flat, kind_of, members
 from penstock.datasets import locate
 from penstock.session.options import ENDLESS
 from penstock.settings import Recipe
-from penstock.tasks import Ability
+from penstock.tasks import Ability, Task
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from penstock.tasks import Task
-
-    Settings = Mapping[str, Any]
+Settings = Mapping[str, Any]
 
 GIVEN: Final = "given"
 GENERAL: Final = "general default"

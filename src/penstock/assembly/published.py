@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.assembly.epochs import with_values
+from penstock.assembly.presets import Resolved
 from penstock.errors import WeightsError
 from penstock.models import decoder_options, published
 from penstock.models.pretrained import is_repository
-
-if TYPE_CHECKING:
-    from penstock.assembly.presets import Resolved
 
 
 def with_published_decoder(resolved: Resolved) -> Resolved:

@@ -6,15 +6,12 @@ import dataclasses
 import inspect
 import re
 import textwrap
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from penstock.assembly.presets import GENERAL, as_resolved
+from penstock.assembly.presets import GENERAL, Resolved, as_resolved
 from penstock.config import toml
 from penstock.config.members import choices
 from penstock.settings import Recipe
-
-if TYPE_CHECKING:
-    from penstock.assembly.presets import Resolved
 
 _WIDTH: Final = 110
 _HEADER: Final = (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock import files
 from penstock.assembly.epochs import with_steps
@@ -19,18 +20,11 @@ from penstock.config import toml
 from penstock.config.checks import check_follow
 from penstock.config.members import NAME, flat
 from penstock.config.places import located
-from penstock.datasets import locate
+from penstock.datasets import Dataset, locate
 from penstock.errors import EmptySourceError, RecipeError
 from penstock.runs import RunFolder
-from penstock.settings import Recipe
-from penstock.tasks import Ability, find_task, refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from penstock.datasets import Dataset
-    from penstock.settings import DataSettings
-    from penstock.tasks import Task
+from penstock.settings import DataSettings, Recipe
+from penstock.tasks import Ability, Task, find_task, refusal
 
 _UNKNOWN: Final = "segmentation"
 """What a topic that holds nothing yet is taken to be for."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -13,12 +14,8 @@ from penstock.datasets.description import Description, check_task
 from penstock.datasets.listing import is_plain
 from penstock.errors import RunError
 from penstock.order import Stage
+from penstock.runs import RunFolder
 from penstock.values import Partition, Snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from penstock.runs import RunFolder
 
 _FILE = "data.json"
 

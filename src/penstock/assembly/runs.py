@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import torch
 
 from penstock.assembly.experiment import Experiment, check_data, open_experiment, without_weights
 from penstock.assembly.run_data import read_run_data
@@ -16,11 +17,7 @@ from penstock.datasets import FolderDataset, locate
 from penstock.errors import DatasetError, RunError
 from penstock.runs import RunFolder
 from penstock.session import Checkpoint, CheckpointStore
-
-if TYPE_CHECKING:
-    import torch
-
-    from penstock.settings import Recipe
+from penstock.settings import Recipe
 
 
 def run_recipe(path: Path) -> Recipe:

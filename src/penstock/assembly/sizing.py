@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.assembly.epochs import with_default_batch, with_default_steps, with_values
-from penstock.assembly.presets import MODELS
-from penstock.datasets import locate
+from penstock.assembly.presets import MODELS, Resolved
+from penstock.datasets import Dataset, locate
+from penstock.datasets.description import Description
 from penstock.images import RGB
-from penstock.tasks import Ability
-
-if TYPE_CHECKING:
-    from penstock.assembly.presets import Resolved
-    from penstock.datasets import Dataset
-    from penstock.datasets.description import Description
-    from penstock.tasks import Task
+from penstock.tasks import Ability, Task
 
 ORIGIN: Final = "size of the images"
 COLORS: Final = "images in colour"

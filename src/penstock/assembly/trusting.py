@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 from penstock.config import toml
 from penstock.config.places import places, places_in
-from penstock.custom import carried
+from penstock.custom import ImportPath, carried
 from penstock.custom import trust as trusted
 from penstock.errors import RunError
 from penstock.runs import RunFolder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-    from typing import Any
-
-    from penstock.custom import ImportPath
 
 _RECIPE = "recipe.toml"
 _SETTINGS = "settings.json"

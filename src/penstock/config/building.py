@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -25,9 +26,6 @@ from penstock.config.members import (
     sections,
 )  # fmt: skip
 from penstock.errors import RecipeError, at
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _T = TypeVar("_T")
 _KINDS: Final = {

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.datasets import locate
 from penstock.errors import RecipeError, at
 from penstock.progress import counted
+from penstock.settings import Recipe
 from penstock.settings.optimizer import Muon
 from penstock.settings.schedules import MultiStep
-
-if TYPE_CHECKING:
-    from penstock.settings import Recipe
 
 _FIXED: Final = (
     "seed", "task", "task_options", "data.train", "data.block", "data.shuffle_window",

@@ -6,13 +6,11 @@ import dataclasses
 import functools
 import types
 import typing
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from penstock.custom import import_path_of, import_path_of_object
 from penstock.settings import Recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 NAME: Final = "name"
 """The setting that says which member of a union is chosen."""

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypedDict, get_origin, get_type_hints
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, TypedDict, get_origin, get_type_hints
 
 from penstock.config.members import flat
 from penstock.config.toml import as_settings, joined
 from penstock.errors import RecipeError
-from penstock.settings.optimizer import Optimizer  # noqa: TC001 - the types of options are read when they are asked for
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from penstock.settings.optimizer import Optimizer
 
 
 class Options(TypedDict, total=False):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -14,11 +15,7 @@ from penstock.config.members import flat
 from penstock.custom import ImportPath, import_path_of
 from penstock.datasets import locate
 from penstock.errors import RecipeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from penstock.settings import Recipe
+from penstock.settings import Recipe
 
 SINGLE = ("task", "model.name", "loss.custom", "optimizer.name")
 LISTS = ("train.metrics", "hooks")

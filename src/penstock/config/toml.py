@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import tomli_w
@@ -17,10 +18,6 @@ from penstock.config.members import NAME, chooses, flat, kind_of, member_named, 
 from penstock.errors import RecipeError
 from penstock.runs.listing import LARGEST_RECIPE, check_integers, parse_toml
 from penstock.settings import Recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 def load(path: Path) -> Recipe:

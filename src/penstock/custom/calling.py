@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from penstock.custom.import_path import ImportPath
 from penstock.errors import RecipeError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from penstock.custom.import_path import ImportPath
 
 
 def call(found: Any, place: ImportPath, setting: str, offered: Mapping[str, Any]) -> Any:

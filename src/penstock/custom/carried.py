@@ -6,17 +6,15 @@ and what is not listed is refused; the files must be trusted (`trust`); and the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
 from penstock import files
 from penstock.custom import loading, trust
 from penstock.custom.import_path import ImportPath
 from penstock.custom.importing import Listed
 from penstock.errors import RunError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 FOLDER: Final = "code"
 _LARGEST: Final = 1 << 26  # bytes of all code of a run

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from types import ModuleType
+from types import ModuleType
+from typing import Final, Protocol
 
 _OURS: Final = "penstock"
 _PACKAGE: Final = "__init__.py"

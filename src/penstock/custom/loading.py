@@ -7,20 +7,16 @@ import importlib
 import inspect
 import os
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from types import ModuleType
+from typing import Any, Final
 
 from penstock.custom.calling import nearest
-from penstock.custom.importing import Beside, Listed, execute
+from penstock.custom.import_path import ImportPath
+from penstock.custom.importing import Beside, Listed, Sources, execute
 from penstock.errors import RecipeError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import ModuleType
-
-    from penstock.custom.import_path import ImportPath
-    from penstock.custom.importing import Sources
 
 _PREFIX: Final = "penstock_custom_"
 

@@ -7,12 +7,10 @@ What the user has used is trusted; all else once --trust is given. The list is i
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from penstock import files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _NOW: Final[set[str]] = set()
 

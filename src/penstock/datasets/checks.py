@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock import files
 from penstock.datasets import class_names, duplicates
+from penstock.datasets.layout import Layout
 from penstock.errors import PenstockError
 from penstock.images import codecs, probe
 from penstock.images.formats import stored
 from penstock.images.header import MAX_BYTES
 from penstock.images.pixels import PixelFormat, moments, with_bits
-from penstock.kinds.items import InspectedItem, Problem, copies, hashed, named, sentence
+from penstock.kinds.base import Kind
+from penstock.kinds.items import InspectedItem, Item, Labels, Problem, copies, hashed, named, sentence
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from penstock.datasets.layout import Layout
-    from penstock.kinds.base import Kind
-    from penstock.kinds.items import Item, Labels
-
 
 _MAX_IDS: Final = 1 << 17
 _FEW: Final = 0.1  # of the images

@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 
 from penstock.datasets import listing
 from penstock.errors import DatasetError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 CLASS_FILES: Final = (
     "classes.txt", "class_names.txt", "label_names.txt", "labels.txt", "classes.names", "obj.names", "synsets.txt",

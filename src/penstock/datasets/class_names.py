@@ -5,17 +5,13 @@ from __future__ import annotations
 import contextlib
 import difflib
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
 
-from penstock.kinds.items import Problem, named
+from penstock.kinds.base import Kind
+from penstock.kinds.items import InspectedItem, Labels, Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from penstock.kinds.base import Kind
-    from penstock.kinds.items import InspectedItem, Labels
 
 _RARE: Final = 0.1  # of the images of the class with nearly the same name
 _NEARLY: Final = 0.8  # of two words is the same, as difflib measures it

@@ -5,37 +5,31 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock import files
 from penstock.custom import carried, import_path_of
-from penstock.datasets.bounds import Bits, Channels, Count, LabelId, Side  # noqa: TC001 - msgspec needs them
+from penstock.datasets.bounds import Bits, Channels, Count, LabelId, Side
 from penstock.datasets.class_lists import check_letters
 from penstock.datasets.listing import PACKED, is_plain
 from penstock.datasets.occurrences import read_occurrences
 from penstock.datasets.verification import Verdict, verify
 from penstock.errors import DatasetError
 from penstock.images import PixelFormat
-from penstock.kinds import KINDS, find_kind
+from penstock.kinds import KINDS, Kind, find_kind
 from penstock.progress import counted, silent
 from penstock.records import read_all
 from penstock.records.manifest import NAME as MANIFEST
 from penstock.records.manifest import ManifestEntry, entry_of
 from penstock.sources import FilesSource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from penstock.kinds import Kind
-    from penstock.values import Snapshot
-
+from penstock.values import Snapshot
 
 _LARGEST: Final = 1 << 28  # bytes of dataset.json
 _FORMAT: Final = 2  # of dataset.json

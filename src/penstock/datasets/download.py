@@ -7,15 +7,13 @@ import http.client
 import tarfile
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from penstock.errors import DatasetError
 from penstock.progress import silent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 _PIECE: Final = 1 << 20
 _TIMEOUT: Final = 30.0  # seconds without a byte

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
 
 import cv2
 import numpy as np
 
 from penstock.images import drawing
 from penstock.images.upright import read_shown
-from penstock.kinds.items import Problem, named
+from penstock.kinds.items import InspectedItem, Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from penstock.kinds.items import InspectedItem
-    from penstock.values import Pixels
-
+from penstock.values import Pixels
 
 _SIDE: Final = 8
 _ERROR: Final = 0.01  # gray levels that the means of equal pixels may differ by, in float32

@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from penstock import files
 from penstock.images import PixelFormat
 from penstock.kinds import KINDS
-from penstock.kinds.items import FilePart, InspectedItem, Problem, hashed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from penstock.kinds.base import Kind
-    from penstock.kinds.items import Item, Labels
+from penstock.kinds.base import Kind
+from penstock.kinds.items import FilePart, InspectedItem, Item, Labels, Problem, hashed
 
 _FRESH: Final = 3.0  # seconds in which a file may change again without its time showing it
 _FOLDERS: Final = 32  # whose findings are kept

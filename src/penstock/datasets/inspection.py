@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock import cores, outputs
 from penstock.datasets import checks, class_lists, describing, duplicates, layouts, pixel_formats, validation
 from penstock.datasets.findings import Findings
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import LayoutOptions
 from penstock.errors import DatasetError
 from penstock.images import RGB, PixelFormat, codecs, single_threaded
 from penstock.kinds.base import NO_LABEL
-from penstock.kinds.items import Labels, Problem, named
+from penstock.kinds.items import InspectedItem, Labels, Problem, named
 from penstock.progress import counted, silent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from penstock.datasets.layout import Layout
-    from penstock.kinds.items import InspectedItem
-
 
 _MUCH: Final = 1.5  # times
 DUPLICATES: Final = "penstock inspect --draw-duplicates"

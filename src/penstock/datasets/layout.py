@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from penstock.kinds import find_kind
-from penstock.kinds.items import Labels
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from penstock.kinds.base import Kind
-    from penstock.kinds.items import Item, Problem
+from penstock.kinds.base import Kind
+from penstock.kinds.items import Item, Labels, Problem
 
 
 @dataclass(frozen=True)

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, Protocol, cast
 
-from penstock.datasets.description import FolderDataset
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.datasets.description import Description, FolderDataset, SplitInfo
+from penstock.datasets.verification import Verdict
 from penstock.errors import DatasetError, SourceError
 from penstock.extending import brought, loaded
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from penstock.datasets.description import Description, SplitInfo
-    from penstock.datasets.verification import Verdict
-    from penstock.values import Snapshot
+from penstock.values import Snapshot
 
 
 class Dataset(Protocol):

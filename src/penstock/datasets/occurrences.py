@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import io
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock import files
 from penstock.errors import DatasetError
-from penstock.kinds.items import hashed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from penstock.kinds import Kind
-    from penstock.kinds.items import InspectedItem
+from penstock.kinds import Kind
+from penstock.kinds.items import InspectedItem, hashed
 
 _LARGEST: Final = 1 << 28  # bytes
 _SUFFIX: Final = ".classes.npy"

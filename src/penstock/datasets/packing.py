@@ -12,32 +12,27 @@ import re
 import shutil
 import threading
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock import cores, files, seeds
 from penstock.custom import ImportPath, carried
 from penstock.datasets import describing
 from penstock.datasets.description import Description, FolderDataset, ShardInfo, SplitInfo
+from penstock.datasets.inspection import Inspection
 from penstock.datasets.listing import JOURNAL, PACKED
 from penstock.datasets.occurrences import digest_of, path_of, write_occurrences
 from penstock.datasets.pixel_formats import statistics
 from penstock.errors import CorruptRecord, DatasetError, SourceError
 from penstock.images import probe, single_threaded
 from penstock.images.formats import stored
-from penstock.kinds.items import hashed, named
+from penstock.kinds.items import InspectedItem, Labels, hashed, named
 from penstock.progress import counted, silent
 from penstock.records import ShardWriter, manifest, open_shard
 from penstock.records import index as indexing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from concurrent.futures import Future
-
-    from penstock.datasets.inspection import Inspection
-    from penstock.kinds.items import InspectedItem, Labels
 
 _VERSION: Final = "1"
 _PIECE: Final = 1 << 18  # bytes of images and labels that a thread makes into records at a time

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from penstock.datasets.layout import Layout
 from penstock.images import PixelFormat
-from penstock.kinds.items import Problem, named
+from penstock.kinds.items import InspectedItem, Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from penstock.datasets.layout import Layout
-    from penstock.kinds.items import InspectedItem
 
 _DIGITS = 6
 

@@ -7,20 +7,15 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
+
+from PIL import Image
 
 from penstock.errors import ImageError, reason_of
-from penstock.images import decode_image, intervals, probe
+from penstock.images import ImageInfo, decode_image, intervals, probe
 from penstock.images.formats import stored
-from penstock.kinds.items import FilePart
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from PIL import Image
-
-    from penstock.images import ImageInfo
-    from penstock.kinds.items import Item
+from penstock.kinds.items import FilePart, Item
 
 _ORIENTATION_TAG: Final = 0x0112
 _BYTE: Final = 8

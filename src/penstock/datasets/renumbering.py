@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from penstock.datasets.description import Description
-    from penstock.kinds import Kind
-    from penstock.sources.base import Source
-    from penstock.values import Record, Snapshot
+from penstock.datasets.description import Description
+from penstock.kinds import Kind
+from penstock.sources.base import Source
+from penstock.values import Record, Snapshot
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from penstock.images import dicom
 from penstock.images.formats import stored
-from penstock.kinds.items import FilePart
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock.kinds.items import Item
+from penstock.kinds.items import FilePart, Item
 
 
 def scaled(item: Item, value_range: tuple[float, float]) -> Item:

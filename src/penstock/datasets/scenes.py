@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import cv2
 import numpy as np
@@ -20,13 +22,7 @@ from penstock import files, seeds
 from penstock.errors import OutputError
 from penstock.images import codecs
 from penstock.kinds.fields import SegmentationRecord, encode_segmentation
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from penstock.values import Pixels
-
+from penstock.values import Pixels
 
 CLASSES: Final = ("ground", "disk", "box", "triangle", "star", "ring")
 _LIKELY: Final = (1, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5)

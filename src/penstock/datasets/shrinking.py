@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import cv2
 import numpy as np
 import simplejpeg
+from numpy.typing import NDArray
 
-from penstock.images import PixelFormat, probe
+from penstock.images import ImageInfo, PixelFormat, probe
 from penstock.images.codecs import encode_png
 from penstock.images.formats import stored
 from penstock.images.planes import encode_planes
 from penstock.images.upright import read_upright
+from penstock.kinds import FilePart, Kind
+from penstock.kinds.items import Item
 from penstock.kinds.shrinking import JPEG_QUALITY, part_of, smaller
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from penstock.images import ImageInfo
-    from penstock.kinds import FilePart, Kind
-    from penstock.kinds.items import Item
 
 _BYTE: Final = 8
 

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from penstock import files, outputs
-from penstock.datasets.description import FolderDataset
+from penstock.datasets.description import Description, FolderDataset
+from penstock.datasets.locations import Dataset
 from penstock.errors import DatasetError, OutputError
 from penstock.images import probe
 from penstock.kinds.fields import decode_name
 from penstock.progress import silent
 from penstock.records.example import Fields
-from penstock.unpacked import LabelledImage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from penstock.datasets.description import Description
-    from penstock.datasets.locations import Dataset
-    from penstock.unpacked import FolderWriter
-    from penstock.values import Record
-
+from penstock.unpacked import FolderWriter, LabelledImage
+from penstock.values import Record
 
 _BEGUN: Final = ".unpacking"
 """Lies in a folder that is not whole yet."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.errors import DatasetError
+from penstock.kinds.base import Kind
+from penstock.kinds.items import InspectedItem
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from penstock.kinds.base import Kind
-    from penstock.kinds.items import InspectedItem
 
 _PARTS: Final = 5  # of all images a chain of alike ones may hold one
 

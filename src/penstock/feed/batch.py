@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+import torch
+from numpy.typing import NDArray
 
-    import torch
-    from numpy.typing import NDArray
-
-    from penstock.values import Cursor
+from penstock.values import Cursor
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.feed.draws import first_turn, generators
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    from penstock.feed.prepare import Field, Gathering
-    from penstock.order import Plan
-    from penstock.values import Address, Record
+from penstock.feed.prepare import Field, Gathering
+from penstock.order import Plan
+from penstock.values import Address, Record
 
 MAX_BYTES: Final = 256 << 20
 """Memory of a split that is kept decoded."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock import seeds
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from penstock.order import Chain, Plan
-    from penstock.values import Address
+from penstock.order import Chain, Plan
+from penstock.values import Address
 
 _STAGE: Final = "augment"
 

@@ -8,37 +8,28 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from penstock import cores
+import torch
+from numpy.typing import NDArray
+
+from penstock import cores, seeds
 from penstock.errors import PenstockError, PlanError, StalledError
 from penstock.feed import draws
 from penstock.feed.batch import Batch, FedSample
 from penstock.feed.decoded import Decoded, may_fit
-from penstock.feed.prepare import Composing, Gathering
-from penstock.feed.slots import WEIGHT, Slots, make_slot
+from penstock.feed.prepare import Composing, Gathering, Prepare
+from penstock.feed.slots import WEIGHT, Slot, Slots, make_slot
 from penstock.feed.stalling import THREADS, stalled
 from penstock.images import single_threaded
-from penstock.order import Plan
-from penstock.sources import Prefetching, waiting
-from penstock.values import BatchSlice, Cursor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    import torch
-    from numpy.typing import NDArray
-
-    from penstock import seeds
-    from penstock.feed.prepare import Prepare
-    from penstock.feed.slots import Slot
-    from penstock.order import Chain
-    from penstock.sources import Source
-    from penstock.values import Address, Record
+from penstock.order import Chain, Plan
+from penstock.sources import Prefetching, Source, waiting
+from penstock.values import Address, BatchSlice, Cursor, Record
 
 _CHUNK = 8  # samples per unit of work: one future per sample spends half the time in the executor
 _GATHERED = 256  # the same, of samples that are gathered at once: fewer wait for each other's interpreter lock

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from penstock.feed.batch import Batch
-    from penstock.feed.feed import Feed
+from penstock.feed.batch import Batch
+from penstock.feed.feed import Feed
 
 
 def fingerprint(batch: Batch) -> dict[str, Any] | None:

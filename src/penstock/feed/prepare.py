@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+import numpy as np
+from numpy.typing import NDArray
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from penstock.seeds import Generator, Generators
-    from penstock.values import Record
+from penstock.seeds import Generator, Generators
+from penstock.values import Record
 
 
 @dataclass(frozen=True, slots=True)

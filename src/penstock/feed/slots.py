@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from penstock.feed.prepare import Field
+from penstock.feed.prepare import Field
 
 WEIGHT = "weight"
 

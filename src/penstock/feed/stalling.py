@@ -5,14 +5,12 @@ from __future__ import annotations
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.errors import StalledError
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 THREADS: Final = "penstock-feed"
 """How the names of a feed's threads begin."""

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from penstock import devices
 from penstock.events import Evaluated, Event, Events, Note, StepFinished, TrainingEnded, TrainingStarted
 from penstock.progress import counted
-from penstock.session import Hook
+from penstock.session import Hook, NonFinite, Session
 from penstock.session.options import ENDLESS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from penstock.session import NonFinite, Session
-    from penstock.tasks.scoring import Scores
-
+from penstock.tasks.scoring import Scores
 
 _SLOW: Final = 15.0  # seconds without a line in an evaluation
 _LONG: Final = 30.0  # seconds in which people want to hear something

@@ -8,7 +8,9 @@ parameter of that name.
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 from penstock import custom
 from penstock.errors import RecipeError, not_installed
@@ -21,10 +23,6 @@ from penstock.hooks.stopping import MaxTime, StopAtScore
 from penstock.hooks.values import LogValues
 from penstock.hooks.wandb import WandB
 from penstock.session import Hook
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
 _SETTING: Final = "hooks"
 _FOLDER: Final = "folder"

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection
+from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.feed import Batch
 from penstock.images import drawing
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from penstock.feed import Batch
-    from penstock.tasks import Task
+from penstock.tasks import Task
 
 _TILE: Final = 320  # pixels of the longer side of a drawn sample
 _DRAWN: Final = 16  # samples

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from penstock.session import Hook
+from penstock.runs import RunFolder
+from penstock.session import Hook, Session
 from penstock.session.evaluation import as_record
-
-if TYPE_CHECKING:
-    from penstock.runs import RunFolder
-    from penstock.session import Session
-    from penstock.tasks.scoring import Scores
+from penstock.tasks.scoring import Scores
 
 
 class EvaluationFiles(Hook):

@@ -5,24 +5,18 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TextIO
 
 from penstock import files
-from penstock.runs import manifests
+from penstock.feed import Batch
+from penstock.ranks import Ranks
+from penstock.runs import RunFolder, manifests
 from penstock.runs.folder import cut_back
-from penstock.session import Hook
+from penstock.session import Hook, NonFinite, Session
 from penstock.session.evaluation import with_loss
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-    from typing import TextIO
-
-    from penstock.feed import Batch
-    from penstock.ranks import Ranks
-    from penstock.runs import RunFolder
-    from penstock.session import NonFinite, Session
-    from penstock.tasks.scoring import Scores
+from penstock.tasks.scoring import Scores
 
 
 class _Log(Hook):

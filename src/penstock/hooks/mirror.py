@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import time
 import tomllib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from penstock.errors import reason_of
-from penstock.session import Hook
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from penstock.session import Session
-    from penstock.tasks.scoring import Scores
+from penstock.session import Hook, Session
+from penstock.tasks.scoring import Scores
 
 
 def settings_of(folder: Path) -> dict[str, Any]:

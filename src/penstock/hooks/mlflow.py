@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
 from penstock.hooks.mirror import Mirror, settings_of
-from penstock.session import Steps
+from penstock.session import Session, Steps
 from penstock.session.evaluation import with_loss
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from penstock.session import Session
-    from penstock.tasks.scoring import Scores
+from penstock.tasks.scoring import Scores
 
 _PIECE: Final = 100  # parameters that MLflow takes at once
 _ENDS: Final = {"finished": "FINISHED", "stopped": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import math
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from penstock.feed import Batch
 from penstock.files import to_json, write_atomically
 from penstock.hooks.drawn import batch_sheet
 from penstock.images import codecs
-from penstock.session import Hook
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from penstock.feed import Batch
-    from penstock.session import NonFinite, Session
+from penstock.session import Hook, NonFinite, Session
 
 
 class NonFiniteFiles(Hook):

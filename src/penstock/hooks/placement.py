@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+
+import torch
 
 from penstock import devices
-from penstock.session import Hook
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import torch
-
-    from penstock.session import Session
+from penstock.session import Hook, Session
 
 
 class Placement(Hook):

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from penstock.session import Hook, Steps
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from penstock.session import Session
+from penstock.session import Hook, Session, Steps
 
 
 class Profile(Hook):

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
-from penstock.session import Hook
+from penstock.session import Hook, Session
 from penstock.session.best import BestMetric, is_best
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from penstock.session import Session
-    from penstock.tasks.scoring import Scores
+from penstock.tasks.scoring import Scores
 
 
 class SaveByTime(Hook):

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from penstock.errors import RecipeError
 from penstock.progress import counted
-from penstock.session import Hook
+from penstock.session import Hook, Session
 from penstock.session.best import BestMetric
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from penstock.session import Session
-    from penstock.tasks.scoring import Scores
+from penstock.tasks.scoring import Scores
 
 _TIME: Final = re.compile(
     r"(?:(?P<days>\d+)d)?(?:(?P<hours>\d+)h)?(?:(?P<minutes>\d+)m)?(?:(?P<seconds>\d+)s)?", re.ASCII

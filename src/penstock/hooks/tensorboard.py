@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
+
+import torch
 
 from penstock.hooks.drawn import batch_sheet
 from penstock.hooks.mirror import Mirror
-from penstock.session import Steps
+from penstock.session import Session, Steps
 from penstock.session.evaluation import with_loss
 from penstock.session.sharding import local
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import torch
-
-    from penstock.session import Session
-    from penstock.tasks.scoring import Scores
+from penstock.tasks.scoring import Scores
 
 _BINS: Final = 64
 """Bins of a histogram."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import torch
 
 from penstock.errors import RecipeError
-from penstock.session import Hook, Steps
+from penstock.session import Hook, Session, Steps
 from penstock.session.sharding import whole
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from penstock.session import Session
-
-    Values = Mapping[str, Any]
+Values = Mapping[str, Any]
 
 _WIDE: Final = re.compile(r"\d{4}")
 _FEW: Final = 8  # numbers that are printed one by one

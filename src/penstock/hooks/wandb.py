@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from penstock.hooks.drawn import batch_sheet
 from penstock.hooks.mirror import Mirror, settings_of
-from penstock.session import Steps
+from penstock.session import Session, Steps
 from penstock.session.evaluation import with_loss
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from penstock.session import Session
-    from penstock.tasks.scoring import Scores
+from penstock.tasks.scoring import Scores
 
 
 class WandB(Mirror):

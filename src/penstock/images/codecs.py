@@ -6,24 +6,20 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import ImageError, LabelError
 from penstock.images import jpeg, png
+from penstock.images.geometry import Region
 from penstock.images.header import PNG_SIGNATURE, ImageInfo, probe, truncated
 from penstock.images.pixels import RGB, PixelFormat, with_bits
 from penstock.images.planes import split_planes
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from penstock.images.geometry import Region
-    from penstock.values import Pixels
-
+from penstock.values import Pixels
 
 _MAX_PREVIEWED: Final = 1 << 27  # pixels
 _COLORS: Final = 3

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import cv2
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from penstock.bounds import Fraction
 from penstock.images.pixels import scale_of
+from penstock.seeds import Generator
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from penstock.seeds import Generator
-
-    Matrix = NDArray[np.float32]
+Matrix = NDArray[np.float32]
 
 _LUMA: Final = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
 _GRAY: Final = 127.5

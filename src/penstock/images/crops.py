@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from penstock.images.geometry import Size
+from penstock.images.geometry import Size
 
 
 def pad(image: NDArray[Any], margin: int, fill: Sequence[int] | None) -> NDArray[Any]:

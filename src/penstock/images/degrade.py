@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.images.pixels import scale_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _MIN: Final = 0.1  # pixels: a blur of less changes nothing
 _BYTES: Final = 4  # that are added up for a number that is nearly normal

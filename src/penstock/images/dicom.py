@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import io
 import zlib
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, BinaryIO, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import ImageError, not_installed, reason_of
 from penstock.images.codecs import encode_png
 from penstock.images.pixels import spread
 from penstock.images.tiff import as_integers
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import BinaryIO
-
-    from numpy.typing import NDArray
 
 SUFFIX: Final = ".dcm"
 _PREAMBLE: Final = 128

@@ -7,22 +7,18 @@ torchvision's RandomPerspective does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from penstock.images.geometry import Size
-    from penstock.seeds import Generator
-    from penstock.values import AnyPixels
-
+from penstock.images.geometry import Size
+from penstock.seeds import Generator
+from penstock.values import AnyPixels
 
 _SPACING: Final = 32  # pixels between the points that an elastic distortion moves by themselves
 _ALONG: Final = 9  # points of an edge of a box that are followed

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.images import geometry, palettes
+from penstock.values import Pixels
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from penstock.values import Pixels
-
-    Color = tuple[int, int, int]
+Color = tuple[int, int, int]
 
 T = TypeVar("T", bound=np.generic)
 

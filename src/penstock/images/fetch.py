@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.images import codecs, color, geometry
-from penstock.images.geometry import Affine
+from penstock.images.color import Matrix
+from penstock.images.geometry import Affine, Region
+from penstock.images.header import ImageInfo
 from penstock.images.pixels import PixelFormat
 from penstock.images.warp import warp_image
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from penstock.images.color import Matrix
-    from penstock.images.geometry import Region
-    from penstock.images.header import ImageInfo
 
 _SCRATCH: Final = codecs.Scratch()
 

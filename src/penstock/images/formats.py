@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import io
 import zipfile
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
+from PIL.Image import Image
 
 from penstock.errors import ImageError, LabelError, PenstockError, not_installed, reason_of
 from penstock.images import dicom, png, tiff
@@ -19,12 +21,7 @@ from penstock.images.codecs import encode_png, plain_mask
 from penstock.images.header import MAX_PIXELS, PNG_SIGNATURE
 from penstock.images.lossy import lossy_name
 from penstock.images.planes import encode_planes
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from PIL.Image import Image
-
-    from penstock.values import Pixels
+from penstock.values import Pixels
 
 SUFFIXES: Final = frozenset(
     {".bmp", ".tif", ".tiff", ".webp", ".gif", ".avif", ".jp2", ".j2k", ".heic", ".heif", ".dcm", ".ppm", ".pgm"}

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from penstock.seeds import Generator
+from penstock.seeds import Generator
 
 Size = tuple[int, int]
 T = TypeVar("T", float, "NDArray[np.float64]")

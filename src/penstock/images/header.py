@@ -6,14 +6,12 @@ Sources: ITU-T T.81 (JPEG markers), the PNG specification (third edition), Exif 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.errors import ImageError
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MAX_PIXELS: Final = 1 << 28
 MAX_BYTES: Final = 8 * MAX_PIXELS  # of a file

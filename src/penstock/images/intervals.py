@@ -6,17 +6,13 @@ smaller size, are a JPEG of their own with the same pixels. Source: ITU-T T.81, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from penstock.images.header import jpeg_segments
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from penstock.images.geometry import Region
-    from penstock.images.header import ImageInfo
+from penstock.images.geometry import Region
+from penstock.images.header import ImageInfo, jpeg_segments
 
 _WORTH: Final = 0.8
 """Fraction of the blocks that decoding from the top would need, up to which a region is cut out."""

@@ -9,19 +9,15 @@ from __future__ import annotations
 import math
 import re
 import struct
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import simplejpeg
 
 from penstock.images import intervals
-from penstock.images.header import jpeg_segments, truncated
-
-if TYPE_CHECKING:
-    from penstock.images.geometry import Region
-    from penstock.images.header import ImageInfo
-    from penstock.values import Pixels
-
+from penstock.images.geometry import Region
+from penstock.images.header import ImageInfo, jpeg_segments, truncated
+from penstock.values import Pixels
 
 REDUCIBLE: Final = 16
 """Pixels below which a side is not reduced; also the height of a row of blocks with subsampled chroma."""

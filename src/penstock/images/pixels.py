@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import ImageError
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from penstock.values import Pixels
-
+from penstock.values import Pixels
 
 _COLORS: Final = 3
 _BYTE: Final = 8

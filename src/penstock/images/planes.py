@@ -7,15 +7,13 @@ planes, and a chunk of our own says how many there are. Every other reader sees 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.images.header import PLANES, PNG_SIGNATURE
 from penstock.images.png import chunk, encode
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _HEADER: Final = len(PNG_SIGNATURE) + 25  # where the first chunk ends
 

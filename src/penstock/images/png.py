@@ -8,23 +8,18 @@ from __future__ import annotations
 import functools
 import struct
 import zlib
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import cv2
 import deflate
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import ImageError
 from penstock.images.header import MAX_PIXELS, PNG_SIGNATURE, truncated
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from penstock.values import Pixels
-
+from penstock.values import Pixels
 
 _ANIMATION: Final = frozenset({b"acTL", b"fcTL", b"fdAT"})
 _COLORS: Final = frozenset({b"PLTE", b"tRNS"})

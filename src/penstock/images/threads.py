@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 import cv2
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class _Pools:

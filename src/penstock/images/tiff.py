@@ -6,20 +6,17 @@ import io
 import itertools
 import math
 import struct
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from tifffile import TiffPageSeries
 
 from penstock.errors import ImageError, PenstockError, not_installed, reason_of
 from penstock.images.header import MAX_PIXELS
 from penstock.images.pixels import spread
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-    from tifffile import TiffPageSeries
 
 MAX_PLANES: Final = 64
 """Channels of an image at most; longer stacks are volumes or videos."""

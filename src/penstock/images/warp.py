@@ -6,19 +6,16 @@ bilinear map at a quarter of the cost of a general warp; the rest (rotations) by
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 
 from penstock.images.geometry import Affine
+from penstock.values import AnyPixels
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from penstock.values import AnyPixels
-
-    Resize = Callable[[AnyPixels, tuple[int, int], AnyPixels], None]
+Resize = Callable[[AnyPixels, tuple[int, int], AnyPixels], None]
 
 _EXACT = 1e-6
 _HALVES = 2.0

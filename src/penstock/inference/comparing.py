@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import torch
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from penstock.images.geometry import Size
+from penstock.tasks import Graph
 
-    from penstock.images.geometry import Size
-    from penstock.tasks import Graph
-
-    Arrays = tuple[torch.Tensor, ...]
+Arrays = tuple[torch.Tensor, ...]
 
 _IMAGES: Final = 2
 _COARSE: Final = 16  # pixels of a spot of a random image

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path  # noqa: TC003 - of a dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from penstock import files
 from penstock import ranks as ranking
+from penstock.datasets import Dataset
 from penstock.datasets.renumbering import differences
 from penstock.errors import DatasetError
 from penstock.inference import per_image
+from penstock.inference.model import TrainedModel
+from penstock.inference.per_image import ImageScore
 from penstock.progress import counted
+from penstock.ranks import Ranks
 from penstock.records import manifest
 from penstock.runs import RunFolder
 from penstock.session.evaluation import as_record, evaluate
 from penstock.tasks.abilities import required
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from penstock.datasets import Dataset
-    from penstock.inference.model import TrainedModel
-    from penstock.inference.per_image import ImageScore
-    from penstock.ranks import Ranks
-    from penstock.tasks.scoring import Scores
+from penstock.tasks.scoring import Scores
 
 
 @dataclass(frozen=True)

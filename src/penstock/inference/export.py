@@ -10,26 +10,22 @@ import contextlib
 import json
 import tempfile
 import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import torch
 
 from penstock import outputs
 from penstock.errors import RecipeError, is_out_of_memory, not_installed, reason_of
 from penstock.extending import brought, loaded
+from penstock.images.geometry import Size
 from penstock.inference import comparing
-from penstock.inference.model import LARGEST_SIDE
+from penstock.inference.comparing import Arrays, Comparison
+from penstock.inference.model import LARGEST_SIDE, TrainedModel
+from penstock.tasks import Exporter, Graph, Task
 from penstock.tasks.abilities import required
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from penstock.images.geometry import Size
-    from penstock.inference.comparing import Arrays, Comparison
-    from penstock.inference.model import TrainedModel
-    from penstock.tasks import Exporter, Graph, Task
 
 _SUFFIXES: Final = (".onnx", ".pt2")
 _LARGEST: Final = 1 << 14  # side of an image in pixels

@@ -8,10 +8,11 @@ import re
 import sys
 import urllib.request
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import cv2
@@ -22,19 +23,13 @@ from penstock.datasets.layouts.masks import is_mask
 from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_image, is_packed, text_of
 from penstock.errors import DatasetError, ImageError, PenstockError
-from penstock.images import probe
+from penstock.images import PixelFormat, probe
 from penstock.images.formats import stored
 from penstock.images.header import MAX_BYTES
 from penstock.images.pixels import check_format
 from penstock.images.upright import read_upright
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from penstock.images import PixelFormat
-    from penstock.values import AnyPixels
-
+from penstock.values import AnyPixels
 
 STDIN: Final = "/dev/stdin"
 _CAMERA: Final = re.compile(r"camera:(?P<number>\d+)(/(?P<count>[1-9]\d*))?")

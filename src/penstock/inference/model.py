@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from numpy.typing import NDArray
+from torch import nn
 
 from penstock import devices
 from penstock import ranks as ranking
+from penstock.assembly.experiment import Experiment
 from penstock.assembly.runs import described_run, load_checkpoint, weights
 from penstock.errors import RecipeError
 from penstock.images.pixels import check_format
@@ -16,19 +22,8 @@ from penstock.models import TestTimeAugmentation, TTAModel, Window, Windowed
 from penstock.runs import RunFolder
 from penstock.session.state import load_model as load_weights
 from penstock.settings.predicting import OVERLAP
-from penstock.tasks import Ability, ReadyModel, refusal
+from penstock.tasks import Ability, Prediction, Predictor, ReadyModel, Task, refusal
 from penstock.tasks.abilities import required
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import torch
-    from numpy.typing import NDArray
-    from torch import nn
-
-    from penstock.assembly.experiment import Experiment
-    from penstock.tasks import Prediction, Predictor, Task
-
 
 _LOGGER: Final = logging.getLogger("penstock.inference")
 LARGEST_SIDE: Final = 1 << 16  # pixels of an image or a window

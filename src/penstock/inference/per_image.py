@@ -6,19 +6,16 @@ import csv
 import io
 import json
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from penstock.datasets import Dataset
+from penstock.ranks import Ranks
 from penstock.records import manifest
 from penstock.session.best import BestMetric
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from penstock.datasets import Dataset
-    from penstock.ranks import Ranks
-    from penstock.tasks import Task
-    from penstock.tasks.roles import Tensors
+from penstock.tasks import Task
+from penstock.tasks.roles import Tensors
 
 
 class ImageScore(NamedTuple):

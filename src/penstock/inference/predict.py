@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from penstock.datasets.listing import is_packed
 from penstock.errors import ImageError, RecipeError, is_out_of_memory
-from penstock.inference.model import image_predictor
+from penstock.inference.inputs import InputImage
+from penstock.inference.model import TrainedModel, image_predictor
 from penstock.inference.other_inputs import Written
 from penstock.inference.writing import Writer
 from penstock.progress import counted, silent
 from penstock.runs import RunFolder
 from penstock.settings.predicting import SHOWN
-from penstock.tasks import Ability, Style, refusal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from penstock.inference.inputs import InputImage
-    from penstock.inference.model import TrainedModel
-    from penstock.tasks import Task
+from penstock.tasks import Ability, Style, Task, refusal
 
 
 def check_style(task: Task, style: Style, *, original: bool, others: str = "") -> None:

@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
@@ -14,16 +16,10 @@ from penstock import files, outputs
 from penstock.datasets.listing import PREDICTIONS, is_image
 from penstock.errors import DatasetError, OutputError
 from penstock.images import codecs, drawing
+from penstock.inference.inputs import InputImage
 from penstock.inference.model import image_predictor
+from penstock.tasks import Prediction, Style, Task
 from penstock.unpacked import CocoDocument
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from penstock.inference.inputs import InputImage
-    from penstock.tasks import Prediction, Style, Task
-
 
 _KIND: Final = "/kind "  # no name in a folder begins so
 _HASH: Final = "/hash "  # as above; the SHA-256 of a file, and its name

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
+
+from numpy.typing import NDArray
 
 from penstock.errors import DatasetError
-from penstock.images import read_upright
-from penstock.kinds.items import FilePart, Problem, named
+from penstock.images import ImageInfo, PixelFormat, read_upright
+from penstock.kinds.items import FilePart, InspectedItem, Item, Labels, Problem, named
 from penstock.progress import counted
 from penstock.records.example import Fields
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from penstock.images import ImageInfo, PixelFormat
-    from penstock.kinds.items import InspectedItem, Item, Labels
-    from penstock.unpacked import FolderWriter
-    from penstock.values import Pixels, Record
-
+from penstock.unpacked import FolderWriter
+from penstock.values import Pixels, Record
 
 NO_LABEL = "no label"
 """The kind of problem of an item without the label that it needs."""

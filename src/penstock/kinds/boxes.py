@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
-from penstock.kinds.items import Box, Problem, named
+from penstock.kinds.items import Box, InspectedItem, Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from penstock.kinds.items import InspectedItem
 
 _SLIGHTLY: Final = 2  # pixels, by which tools count sides differently
 _LARGER: Final = 1.1  # times, of an original that the image was made from

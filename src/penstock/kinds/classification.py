@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from numpy.typing import NDArray
 
 from penstock.errors import LabelError
-from penstock.images import codecs, drawing, probe
+from penstock.images import ImageInfo, codecs, drawing, probe
 from penstock.images.upright import read_shown, read_upright
-from penstock.kinds.base import NO_LABEL, TILE, Counts, Kind
+from penstock.kinds.base import NO_LABEL, TILE, Counts, Described, Kind
 from penstock.kinds.fields import ClassificationRecord, decode_classification, encode_classification
-from penstock.kinds.items import Problem, named, outside_classes
+from penstock.kinds.items import InspectedItem, Item, Labels, Problem, named, outside_classes
 from penstock.unpacked import ClassFolders
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from penstock.images import ImageInfo
-    from penstock.kinds.base import Described
-    from penstock.kinds.items import InspectedItem, Item, Labels
-    from penstock.values import Pixels, Record
-
+from penstock.values import Pixels, Record
 
 _NAMED: Final = 5  # classes in a sentence
 

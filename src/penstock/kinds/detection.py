@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from penstock.images import codecs, drawing, probe
+from penstock.images import ImageInfo, codecs, drawing, probe
 from penstock.images.upright import read_shown, read_upright
 from penstock.kinds import boxes, shrinking
-from penstock.kinds.base import TILE, Counts, Kind
+from penstock.kinds.base import TILE, Counts, Described, Kind
 from penstock.kinds.fields import DetectionRecord, decode_detection, encode_detection
-from penstock.kinds.items import Box, named, outside_classes
+from penstock.kinds.items import Box, InspectedItem, Item, Labels, Problem, named, outside_classes
 from penstock.kinds.labels import check_objects
 from penstock.unpacked import CocoFolder, VocBoxes, YoloFolder
-from penstock.values import Object
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from penstock.images import ImageInfo
-    from penstock.kinds.base import Described
-    from penstock.kinds.items import InspectedItem, Item, Labels, Problem
-    from penstock.values import Pixels, Record
+from penstock.values import Object, Pixels, Record
 
 
 class DetectionKind(Kind):

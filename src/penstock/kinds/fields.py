@@ -7,15 +7,10 @@ research/deeplab/datasets/build_data.py. Classification: research/slim/datasets/
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from penstock.errors import SchemaError
-from penstock.records.example import Fields, encode
-from penstock.values import Object
-
-if TYPE_CHECKING:
-    from penstock.records.example import Value
-    from penstock.values import Record
+from penstock.records.example import Fields, Value, encode
+from penstock.values import Object, Record
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import LabelError, PenstockError
-from penstock.images import codecs, drawing, geometry
+from penstock.images import ImageInfo, codecs, drawing, geometry
+from penstock.images.geometry import Size
 from penstock.images.upright import read_shown
 from penstock.kinds import boxes, shrinking
-from penstock.kinds.base import TILE
+from penstock.kinds.base import TILE, Described
 from penstock.kinds.detection import DetectionKind
 from penstock.kinds.fields import DetectionRecord, decode_detection, encode_detection
-from penstock.kinds.items import Box, Problem, hashed, named
+from penstock.kinds.items import Box, InspectedItem, Item, Labels, Problem, hashed, named
 from penstock.unpacked import CocoFolder
-from penstock.values import Object
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from penstock.images import ImageInfo
-    from penstock.images.geometry import Size
-    from penstock.kinds.base import Described
-    from penstock.kinds.items import InspectedItem, Item, Labels
-    from penstock.values import Bits, Pixels, Record
+from penstock.values import Bits, Object, Pixels, Record
 
 
 class InstancesKind(DetectionKind):

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import PenstockError
 from penstock.images.pixels import RGB, PixelFormat
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    import numpy as np
-    from numpy.typing import NDArray
 
 _HIGHEST: Final = 255
 MAX_IDS: Final = _HIGHEST + 1

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import cv2
 import numpy as np
 
 from penstock.errors import LabelError
 from penstock.images import codecs, geometry
+from penstock.images.geometry import Affine, Size
 from penstock.images.header import probe
-
-if TYPE_CHECKING:
-    from penstock.images.geometry import Affine, Size
-    from penstock.kinds.fields import DetectionRecord
-    from penstock.values import Pixels
-
+from penstock.kinds.fields import DetectionRecord
+from penstock.values import Pixels
 
 _IDS: Final = 256
 _NEAR: Final = 1e-3  # pixels: edges are kept as fractions, in float32

@@ -4,35 +4,27 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import LabelError, PenstockError
-from penstock.images import PixelFormat, codecs, drawing, geometry, probe, warp_mask
+from penstock.images import ImageInfo, PixelFormat, codecs, drawing, geometry, probe, warp_mask
 from penstock.images.formats import stored_mask
 from penstock.images.pixels import color_codes
 from penstock.images.upright import read_shown, read_upright
 from penstock.kinds import boxes, shrinking
-from penstock.kinds.base import TILE, Counts, Kind
+from penstock.kinds.base import TILE, Counts, Described, Kind
 from penstock.kinds.fields import SegmentationRecord, decode_segmentation, encode_segmentation
-from penstock.kinds.items import FilePart, Problem, hashed, named, sentence
+from penstock.kinds.items import FilePart, InspectedItem, Item, Labels, Problem, hashed, named, sentence
 from penstock.kinds.labels import LabelSet, decode_ids
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from penstock.images import ImageInfo
-    from penstock.kinds.base import Described
-    from penstock.kinds.items import InspectedItem, Item, Labels
-    from penstock.values import Pixels, Record
-
+from penstock.values import Pixels, Record
 
 _SMALLER: Final = 64  # pixels of a mask to a byte of its PNG, about
 _SMALL: Final = 512  # bytes

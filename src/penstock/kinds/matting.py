@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from penstock.images import drawing
-from penstock.kinds.items import Problem
+from penstock.images import ImageInfo, drawing
+from penstock.kinds.base import Described
+from penstock.kinds.items import InspectedItem, Labels, Problem
 from penstock.kinds.masks import IDS, MaskKind, mask_name
 from penstock.unpacked import MatteFolders
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from penstock.images import ImageInfo
-    from penstock.kinds.base import Described
-    from penstock.kinds.items import InspectedItem, Labels
-    from penstock.values import Pixels
-
+from penstock.values import Pixels
 
 _WHITE: Final = 255
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, Final
+from pathlib import Path
+from typing import ClassVar, Final
 
 from penstock.images import drawing, png
 from penstock.images.header import PNG_SIGNATURE
-from penstock.kinds.items import MAX_IDS, Problem, named
+from penstock.kinds.base import Described
+from penstock.kinds.items import MAX_IDS, InspectedItem, Labels, Problem, named
 from penstock.kinds.masks import MaskKind, mask_name
 from penstock.progress import counted
 from penstock.unpacked import MaskFolders, VocMasks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from penstock.kinds.base import Described
-    from penstock.kinds.items import InspectedItem, Labels
-    from penstock.values import Pixels
-
+from penstock.values import Pixels
 
 _BINARY: Final = {0, 255}
 _FEW_GRAYS: Final = 8

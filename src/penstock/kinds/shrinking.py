@@ -6,23 +6,19 @@ import io
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.images import probe
 from penstock.images.codecs import decode_mask, encode_mask
 from penstock.images.formats import stored, stored_mask
 from penstock.images.lossy import lossy_name
-from penstock.kinds.items import Box, FilePart, Instance
+from penstock.kinds.items import Box, FilePart, Instance, Item
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from penstock.kinds.items import Item
-
-    Size = tuple[int, int]
+Size = tuple[int, int]
 
 JPEG_QUALITY: Final = 95
 

@@ -7,18 +7,15 @@ methods of `Term`, without arguments to make it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from penstock import custom
 from penstock.errors import RecipeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import torch
-
-    from penstock.losses.base import Term
+from penstock.losses.base import Term
 
 _SETTING = "loss.custom"
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    Weighting = Literal["none", "inverse", "median", "effective"]
+Weighting = Literal["none", "inverse", "median", "effective"]
 
 
 def class_weights(pixels: Sequence[int], how: Weighting, image_pixels: Sequence[int] = ()) -> tuple[float, ...]:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import not_installed
 from penstock.metrics.means import mean_of_present
 from penstock.metrics.tables import percent, width_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
 
 
 class ScoredBox(NamedTuple):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 
 from penstock.metrics.tables import percent, width_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _BINS: Final = 15
 _UNIT: Final = 1 << 32  # confidences are counted in these parts, so that sums are exact

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from penstock.errors import LabelError
 from penstock.metrics.means import mean_of_present
+from penstock.metrics.segments import SegmentScores
 from penstock.metrics.tables import percent, width_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock.metrics.segments import SegmentScores
 
 
 class Confusion:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from penstock.metrics.boxes import DetectionScores
+from penstock.metrics.boxes import DetectionScores
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 
 from penstock.metrics.means import mean_of_present
 from penstock.metrics.tables import percent
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _WIDTH: Final = 0.02  # of a boundary, as a fraction of the diagonal (Cheng et al. 2021)
 _MATCH: Final = 0.5  # overlap above which two segments are the same; no other pair can then overlap as much

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 import timm
 
 from penstock.errors import RecipeError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 ARCHITECTURES: Final = {
     "deeplabv3plus": "DeepLabV3+ (Chen et al. 2018)",

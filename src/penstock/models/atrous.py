@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
@@ -10,9 +11,6 @@ from torch import nn
 
 from penstock.errors import RecipeError
 from penstock.settings import Branch, DeepLabConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _CELL_STRIDE: Final = 16  # that rates of cells are published for
 _RATES: Final = {32: (3, 6, 9), 16: (6, 12, 18), 8: (12, 24, 36)}

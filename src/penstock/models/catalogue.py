@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import timm
 import torch
@@ -13,9 +14,6 @@ from penstock.errors import RecipeError
 from penstock.extending import brought
 from penstock.models.architectures import NETWORKS
 from penstock.models.published import coco_scores
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _UNSTATED: Final = "not stated"
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Set as AbstractSet
+from typing import Final
 
 import torch
 from torch import nn
-
-if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
 
 _PATCH: Final = 2  # side of the patches that are whitened
 _EPSILON: Final = 5e-4

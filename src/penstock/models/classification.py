@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import timm
+import torch
 from torch import nn
 
 from penstock.errors import RecipeError
@@ -15,9 +16,6 @@ from penstock.models.custom import build_custom, is_custom
 from penstock.models.normalization import IMAGENET, Normalization, of_backbone
 from penstock.models.segmentation import check_backbone
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    import torch
 
 CIFAR_NETWORKS: Final = {"cifar10-tutorial": TutorialNetwork, "cifar10-fast": FastNetwork}
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
-
-if TYPE_CHECKING:
-    from torch import nn
 
 
 @dataclass(frozen=True, slots=True)

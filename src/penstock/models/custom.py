@@ -8,15 +8,13 @@ of the backbone, freezing it and Muon are not available.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
+import torch
 from torch import nn
 
 from penstock import custom
 from penstock.errors import RecipeError
-
-if TYPE_CHECKING:
-    import torch
 
 _SETTING = "model.name"
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import segmentation_models_pytorch as smp
+from torch import nn
 
 from penstock.errors import RecipeError, is_out_of_memory, reason_of
 from penstock.models.custom import is_custom
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import nn
 
 _CLASSES: Final = {
     each.__name__.lower(): each

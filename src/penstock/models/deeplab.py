@@ -7,7 +7,8 @@ rates, multi-grid, a sum in the decoder, a pyramid of images, losses at every sc
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import timm
 import torch
@@ -17,11 +18,7 @@ from torch import nn
 from penstock.errors import RecipeError
 from penstock.models import pretrained
 from penstock.models.atrous import DROPOUT, context, convolution
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock.settings import DeepLabConfig
+from penstock.settings import DeepLabConfig
 
 _SKIP: Final = 48  # channels that the decoder's features are brought to
 

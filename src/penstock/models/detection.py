@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import timm
 import torch
@@ -21,11 +22,7 @@ from penstock.errors import RecipeError
 from penstock.models import pretrained, published
 from penstock.models.architectures import DETECTORS, check_architecture
 from penstock.models.segmentation import check_backbone
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from penstock.models.weights import Loaded
+from penstock.models.weights import Loaded
 
 MASK_THRESHOLD: Final = 0.5
 """Probability above which a pixel is an object's."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import timm
 import torch
 
-if TYPE_CHECKING:
-    from penstock.images import PixelFormat
+from penstock.images import PixelFormat
 
 _USUAL: Final = 3  # deviations
 _BYTES: Final = 257  # 65535 / 255

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import socket
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -17,10 +19,6 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 from penstock.errors import PenstockError, RecipeError, WeightsError, is_out_of_memory, reason_of
 from penstock.files import sha256
 from penstock.models.weights import Loaded, first_named
-
-if TYPE_CHECKING:
-    import functools
-    from collections.abc import Iterator
 
 _FILES: Final = ("model.safetensors", "pytorch_model.bin")
 _NOT_CACHED: Final = (

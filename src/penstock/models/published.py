@@ -6,8 +6,9 @@ A last layer for other classes is left as initialised, and every tensor is accou
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import safetensors.torch
@@ -18,9 +19,6 @@ from torchvision.models import detection as tv
 from penstock.errors import RecipeError, reason_of
 from penstock.models.pretrained import fetched, is_reachable, unavailable
 from penstock.models.weights import Loaded, load_matching
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 COCO: Final = "coco"
 """The name of torchvision's weights of detectors that were trained on COCO."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import segmentation_models_pytorch as smp
 import timm
 import torch
+from torch import nn
 
 from penstock.errors import RecipeError
 from penstock.models import pretrained, published
@@ -17,11 +19,6 @@ from penstock.models.decoder import check_decoder, created
 from penstock.models.deeplab import build_deeplab
 from penstock.models.normalization import IMAGENET, Normalization, of_backbone
 from penstock.settings import DeepLabConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import nn
 
 STRIDE: Final = 32
 """Input sides are padded to a multiple of this, which every architecture here accepts."""

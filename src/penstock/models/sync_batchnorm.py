@@ -7,17 +7,14 @@ can hold it against one process.
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import nn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from torch.autograd.function import FunctionCtx
+from torch.autograd.function import FunctionCtx
 
 
 class _Sum(torch.autograd.Function):

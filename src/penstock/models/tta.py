@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
 from torch import nn
 
 from penstock.models.segmentation import STRIDE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _CLASSES: Final = 2  # axes of a classifier's output, which has no place in the image
 _TINY: Final = 1e-12

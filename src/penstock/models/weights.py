@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
 
 from penstock.errors import WeightsError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    import torch
-    from torch import nn
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,20 +9,15 @@ from __future__ import annotations
 
 import bisect
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from penstock import seeds
 from penstock.errors import PlanError
 from penstock.order.plan import Plan, Shuffle
-from penstock.values import Partition, Snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from penstock.values import Address, Cursor
+from penstock.values import Address, Cursor, Partition, Snapshot
 
 _VERSION = 1
 

@@ -13,18 +13,15 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock import seeds
 from penstock.errors import PlanError
+from penstock.order.repeats import Repeats
 from penstock.values import Address, BatchSlice, Cursor, Snapshot
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from penstock.order.repeats import Repeats
 
 _VERSION = 1
 

@@ -9,14 +9,12 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock import seeds
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _UNIT: Final = 2.0**-53
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 import gzip
 import struct
 import zlib
-from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from collections.abc import Iterator
+from typing import BinaryIO, Final, NamedTuple
 
 import google_crc32c
 
 from penstock.errors import CorruptRecord
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HEADER: Final = struct.Struct("<QI")
 FOOTER: Final = struct.Struct("<I")

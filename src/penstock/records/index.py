@@ -10,10 +10,11 @@ import hashlib
 import os
 import tempfile
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import numpy as np
 
@@ -21,9 +22,6 @@ from penstock import files
 from penstock.errors import SourceError
 from penstock.records import framing
 from penstock.records.framing import FOOTER, HEADER, OVERHEAD, RecordLocation
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MAGIC: Final = b"penstock-index-1\n"
 _MAX_HEAD: Final = 1 << 10  # bytes before the entries

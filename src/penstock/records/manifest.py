@@ -9,18 +9,16 @@ import gzip
 import hashlib
 import zlib
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import msgspec
 
 from penstock import files
 from penstock.errors import SchemaError
 from penstock.records.example import Fields
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
 NAME: Final = "manifest.jsonl.gz"
 _SHOWN: Final = 8  # names in a sentence

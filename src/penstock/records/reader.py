@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from penstock import files
 from penstock.records import framing
 from penstock.records import index as indexing
 from penstock.records.framing import FOOTER, HEADER, OVERHEAD, RecordLocation
+from penstock.records.index import Index
 from penstock.values import Record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from penstock.records.index import Index
 
 _READ_SIZE: Final = 8 << 20
 

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from penstock import files
 from penstock.records import framing
 from penstock.records import index as indexing
 from penstock.records.framing import FOOTER
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import TracebackType
-
-    from penstock.records.index import Index
+from penstock.records.index import Index
 
 
 class ShardWriter:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 from penstock import outputs
 from penstock.progress import counted, duration
@@ -11,14 +13,8 @@ from penstock.report.curves import COLORS, Curve, chart, smoothed, values_over
 from penstock.report.summary import score_lines, step_lines
 from penstock.report.template import page_of, section, table
 from penstock.runs import RunFolder
-from penstock.runs.comparing import compare, format_value
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from penstock.runs.comparing import RunComparison
-    from penstock.runs.listing import RunSummary
+from penstock.runs.comparing import RunComparison, compare, format_value
+from penstock.runs.listing import RunSummary
 
 _COMMAND: Final = "penstock report"
 _LONGEST: Final = 200  # letters of a value

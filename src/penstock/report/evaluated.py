@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
 
 from penstock import files
-from penstock.inference import evaluation_name
+from penstock.inference import Evaluation, TrainedModel, evaluation_name
 from penstock.models import cost_of
 from penstock.report.sheets import encode, predictions_sheet, telling_positions
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from penstock.inference import Evaluation, TrainedModel
 
 
 def cost(trained: TrainedModel, split: str) -> str:

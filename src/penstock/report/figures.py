@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import html
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from penstock.images import drawing
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 FOLDED: Final = 20
 """Classes up to which a list is unfolded."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import html
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock import files
 from penstock.errors import ImageError
@@ -15,12 +16,8 @@ from penstock.report.curves import COLORS, Curve, chart, smoothed, values_over
 from penstock.report.figures import FOLDED, figures, folded
 from penstock.report.summary import best_lines, score_lines, step_lines, summary_of
 from penstock.report.template import page_of, section
+from penstock.runs import RunFolder
 from penstock.runs.paired import in_words
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from penstock.runs import RunFolder
 
 _FED: Final = re.compile(r"step-(?P<step>\d{8})")
 _PREDICTED: Final = re.compile(r"(?P<which>predictions|worst)-(?P<split>.+)-(?P<step>\d{8})(?P<how>-.+)?")

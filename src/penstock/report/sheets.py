@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import torch
+from torch import nn
 
 from penstock import devices
+from penstock.datasets import Dataset
+from penstock.datasets.description import Description
+from penstock.feed import Feed
 from penstock.images import codecs, drawing
 from penstock.kinds.fields import decode_name
 from penstock.order import Plan, Shuffle
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from torch import nn
-
-    from penstock.datasets import Dataset
-    from penstock.datasets.description import Description
-    from penstock.feed import Feed
-    from penstock.tasks import Task
-    from penstock.values import Pixels, Record
-
+from penstock.tasks import Task
+from penstock.values import Pixels, Record
 
 _TILE: Final = 320
 _HIGHEST: Final = 480  # pixels of a tile that shows one prediction

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.config import load
 from penstock.errors import RunError
 from penstock.progress import counted, duration
-
-if TYPE_CHECKING:
-    from penstock.runs import RunFolder
+from penstock.runs import RunFolder
 
 _ROUNDED: Final = "records, order and pixels; weights up to rounding, as it was resumed otherwise"
 _SCORES: Final = {"mean_dice": "mean Dice", "mean_iou": "mean IoU", "top1": "top-1 accuracy", "map": "mAP"}

@@ -6,8 +6,10 @@ import html
 import json
 import math
 import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from penstock.errors import RunError
 from penstock.progress import aligned, counted
@@ -18,11 +20,6 @@ from penstock.runs.facts import RunFacts
 from penstock.runs.folder import RunFolder
 from penstock.runs.listing import DAMAGED, RunSummary, best_metric_of, summarize
 from penstock.runs.paired import PairedDifference, differences
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
 
 _MIN: Final = 2
 _LONGEST: Final = 60  # letters of a value in a table

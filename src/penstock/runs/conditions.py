@@ -6,14 +6,12 @@ import dataclasses
 import fnmatch
 import operator
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from penstock.errors import RunError
 from penstock.runs.folder import RunFolder
 from penstock.runs.listing import RunSummary, read_recipe
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 _FORM: Final = re.compile(r"\s*([\w.-]+)\s*(!=|<=|>=|=|<|>)\s*(.*?)\s*")
 _ORDER: Final[Mapping[str, Callable[[Any, Any], bool]]] = {

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 _CODE: Final = "code"
 _LARGEST: Final = 1 << 20  # bytes of a file that is compared

@@ -8,12 +8,10 @@ import platform
 import subprocess
 import sys
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from penstock import files
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _PACKAGES: Final = (
     "penstock",

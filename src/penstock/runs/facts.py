@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.records import manifest
+from penstock.records.manifest import ManifestEntry
+from penstock.runs.folder import RunFolder
 from penstock.runs.listing import best_of, read_recipe
 from penstock.runs.paired import Place, place_of, read_images
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from penstock.records.manifest import ManifestEntry
-    from penstock.runs.folder import RunFolder
 
 _SIZES: Final = ("augment.resize_range", "augment.view.crop_pct", "train.sliding_window")
 """Settings of the size at which images are evaluated."""

@@ -17,18 +17,16 @@ import secrets
 import shutil
 import stat
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 
 import msgspec
 
 from penstock import files
 from penstock.errors import RunError
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 _NUMBERED = re.compile(r"(\d{4,})-")
 _PARTS = ("checkpoints", "evaluations", "figures", "fed", "nonfinite", "tensorboard", "profiles", "code")

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock import files
 from penstock.errors import RunError
 from penstock.runs.folder import RunFolder
 from penstock.runs.notes import read_note, read_tags
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 LARGEST_RECIPE: Final = 1 << 24  # bytes
 _LEFT: Final = 3  # files of a run

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
 from penstock import files
 from penstock.errors import CheckpointError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 _NAME: Final = "manifest.json"
 _LARGEST: Final = 1 << 26  # bytes of a file of JSON in a checkpoint

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
 
 from penstock import files
 from penstock.errors import RunError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from penstock.runs.folder import RunFolder
+from penstock.runs.folder import RunFolder
 
 _NOTE: Final = "note.txt"
 _TAGS: Final = "tags.txt"

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from penstock.runs.folder import RunFolder
 
-    from penstock.runs.folder import RunFolder
-
-    ImageScores = Mapping[str, float]
+ImageScores = Mapping[str, float]
 
 _SAMPLES: Final = 1000
 _FURTHEST: Final = 5

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from penstock import files
 from penstock.runs import manifests
 from penstock.runs.folder import RunFolder
 from penstock.runs.listing import DAMAGED, RUNNING, summarize
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 _ENDED: Final = frozenset({"finished", "stopped"})
 """States of runs that nobody is likely to go on with; of others the last checkpoint stays too."""

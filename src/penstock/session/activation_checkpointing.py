@@ -6,19 +6,16 @@ Source: Chen et al., "Training Deep Nets with Sublinear Memory Cost" (arXiv:1604
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
+from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from penstock.errors import RecipeError
 from penstock.session.blocks import blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from contextlib import AbstractContextManager
-
-    from torch import nn
 
 
 def recompute_blocks(model: nn.Module) -> None:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from penstock.errors import RecipeError
-
-if TYPE_CHECKING:
-    from penstock.tasks import Task
-    from penstock.tasks.scoring import Scores
+from penstock.tasks import Task
+from penstock.tasks.scoring import Scores
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
+
+import torch
 
 from penstock import files
 from penstock.errors import CheckpointError
 from penstock.runs import manifests
 from penstock.session import state as states
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    import torch
 
 _LINKS: Final = ("last", "best")
 _DEEPEST: Final = 50  # levels of a state

@@ -8,20 +8,17 @@ counts one batch, of which the padding is left out; `compute()` gives scores by 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
+
+import torch
 
 from penstock import custom
 from penstock.errors import RecipeError
 from penstock.metrics import number_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import torch
-
-    from penstock.tasks import Task
-    from penstock.tasks.scoring import Collective, Scores
+from penstock.tasks import Task
+from penstock.tasks.scoring import Collective, Scores
 
 _SETTING: Final = "train.metrics"
 _PARTS: Final = ("state", "update", "compute")

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import nn
 
+from penstock.feed import Batch
 from penstock.models import lone_norms
 from penstock.session.sharding import gathered, local
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from torch import nn
-
-    from penstock.feed import Batch
-    from penstock.session.step import Gradients
-    from penstock.tasks import Task
-    from penstock.tasks.roles import Tensors
+from penstock.session.step import Gradients
+from penstock.tasks import Task
+from penstock.tasks.roles import Tensors
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
 
 import torch
-
-if TYPE_CHECKING:
-    from torch import nn
+from torch import nn
 
 
 class EMA:

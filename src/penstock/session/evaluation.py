@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import nn
 
 from penstock import devices
 from penstock.errors import RecipeError
+from penstock.feed import Batch, Feed
+from penstock.ranks import Ranks
 from penstock.session.best import BestMetric
-from penstock.session.custom_metrics import load_metrics, merged
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from torch import nn
-
-    from penstock.feed import Batch, Feed
-    from penstock.ranks import Ranks
-    from penstock.session.custom_metrics import CustomMetric
-    from penstock.tasks import Task
-    from penstock.tasks.roles import Tensors
-    from penstock.tasks.scoring import Metric, Scores
+from penstock.session.custom_metrics import CustomMetric, load_metrics, merged
+from penstock.tasks import Task
+from penstock.tasks.roles import Tensors
+from penstock.tasks.scoring import Metric, Scores
 
 
 def evaluate(

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
+from torch import nn
 
 from penstock.errors import NonFiniteError
+from penstock.feed import Batch
 from penstock.progress import counted
 from penstock.session import state
+from penstock.session.diagnosis import Cause
 from penstock.session.sharding import whole
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from torch import nn
-
-    from penstock.feed import Batch
-    from penstock.session.diagnosis import Cause
 
 _SHOWN = 16  # records of a batch that a line names
 

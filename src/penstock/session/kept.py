@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final
 
 import torch
+from torch import nn
 
 from penstock.errors import RecipeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from torch import nn
 
 OUTPUTS: Final = "outputs"
 PARTS: Final = "loss_parts"

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
+from torch import nn
 
 from penstock import devices, seeds
+from penstock.feed import Batch
+from penstock.ranks import Ranks
 from penstock.runs import manifests
 from penstock.session import diagnosis, finite, sharding, state
 from penstock.session.activation_checkpointing import recompute_blocks
+from penstock.session.diagnosis import Cause
 from penstock.session.ema import EMA
 from penstock.session.kept import KeptValues
 from penstock.session.memory import MemoryLimitedGradients
 from penstock.session.optimizer import make_optimizer
 from penstock.session.step import Gradients
 from penstock.session.undo import Undo
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from torch import nn
-
-    from penstock.feed import Batch
-    from penstock.ranks import Ranks
-    from penstock.session.diagnosis import Cause
-    from penstock.settings import Train
-    from penstock.settings.optimizer import AnyOptimizer
-    from penstock.tasks import Task
+from penstock.settings import Train
+from penstock.settings.optimizer import AnyOptimizer
+from penstock.tasks import Task
 
 
 class Update(NamedTuple):

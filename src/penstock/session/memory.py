@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+
+import torch
 
 from penstock import devices
 from penstock.errors import OutOfMemoryError, is_out_of_memory, reason_of
+from penstock.feed import Batch
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import torch
-
-    from penstock.feed import Batch
-    from penstock.session.kept import KeptValues
-    from penstock.session.step import Gradients
-    from penstock.session.undo import Undo
-    from penstock.tasks import Task
+from penstock.session.kept import KeptValues
+from penstock.session.step import Gradients
+from penstock.session.undo import Undo
+from penstock.tasks import Task
 
 _ALONE = "Expected more than 1 value per channel"  # a norm has but one image, and cannot
 

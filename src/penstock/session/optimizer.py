@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import nn
 
 from penstock import custom
 from penstock.errors import RecipeError
 from penstock.session.muon import MuonOptimizer
 from penstock.settings import optimizer as settings
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from penstock.settings.optimizer import AnyOptimizer
+from penstock.settings.optimizer import AnyOptimizer
 
 _SETTING = "optimizer.name"
 

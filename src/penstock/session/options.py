@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from penstock.feed import Feed
+from penstock.feed import Feed
 
 ENDLESS: Final = 1_000_000_000  # steps that stand for "until it is stopped"
 

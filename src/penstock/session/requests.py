@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import torch
 
-if TYPE_CHECKING:
-    from penstock.ranks import Ranks
-    from penstock.settings import Train
+from penstock.ranks import Ranks
+from penstock.settings import Train
 
 
 class Due(NamedTuple):

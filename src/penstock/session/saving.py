@@ -7,30 +7,24 @@ import errno
 import math
 import os
 import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import torch
 
 from penstock.errors import CheckpointError
-from penstock.feed import fingerprint
+from penstock.feed import Batch, fingerprint
 from penstock.progress import counted
+from penstock.ranks import Ranks
 from penstock.runs import manifests
 from penstock.session import finite
-from penstock.session.checkpoint import Checkpoint
+from penstock.session.checkpoint import Checkpoint, CheckpointStore
+from penstock.session.learner import Learner
 from penstock.values import Cursor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    import torch
-
-    from penstock.feed import Batch
-    from penstock.ranks import Ranks
-    from penstock.session.checkpoint import CheckpointStore
-    from penstock.session.learner import Learner
 
 
 class Writing:

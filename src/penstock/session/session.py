@@ -10,37 +10,32 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import nn
 
 from penstock.errors import NonFiniteError
+from penstock.feed import Batch, Feed
+from penstock.ranks import Ranks
 from penstock.session import finite, signals
 from penstock.session.best import BestMetric, is_best
+from penstock.session.checkpoint import Checkpoint
+from penstock.session.hook_list import HookList
 from penstock.session.kept import KeptValues
+from penstock.session.learner import Learner
 from penstock.session.leaving_out import leave_out
-from penstock.session.options import Outcome
+from penstock.session.options import MoreRecords, Outcome
 from penstock.session.requests import NOTHING, Requests, due_after
 from penstock.session.saving import Saver, TrainingState
+from penstock.settings import Train
 from penstock.sources import waiting
+from penstock.tasks import Task
+from penstock.tasks.scoring import Scores
+from penstock.values import Cursor
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
-
-    import torch
-    from torch import nn
-
-    from penstock.feed import Batch, Feed
-    from penstock.ranks import Ranks
-    from penstock.session.checkpoint import Checkpoint
-    from penstock.session.hook_list import HookList
-    from penstock.session.learner import Learner
-    from penstock.session.options import MoreRecords
-    from penstock.settings import Train
-    from penstock.tasks import Task
-    from penstock.tasks.scoring import Scores
-    from penstock.values import Cursor
-
-    Evaluate = Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float | None] | None]
+Evaluate = Callable[[nn.Module, Callable[[], bool]], tuple[Scores, float | None] | None]
 
 
 class Session:

@@ -7,20 +7,16 @@ What is saved are whole tensors, as of one process: a checkpoint knows nothing o
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from penstock.session.blocks import blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from torch import nn
 
 
 def shard(model: nn.Module, device: torch.device) -> nn.Module:

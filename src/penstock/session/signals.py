@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
+from collections.abc import Iterator
+from types import FrameType
+from typing import Final
 
 CAUGHT: Final = (signal.SIGINT, signal.SIGTERM)
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
+from torch import nn
 
 from penstock import files
 from penstock.errors import CheckpointError
 from penstock.runs import manifests
 from penstock.session.sharding import cut_like
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import nn
 
 _LIKE_PARAMETER = frozenset(("momentum_buffer", "exp_avg", "exp_avg_sq", "square_avg", "grad_avg"))
 """Entries of an optimizer's state that have the shape of their parameter."""

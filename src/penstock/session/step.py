@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch import nn
 
 from penstock import devices
 from penstock.errors import RecipeError
+from penstock.feed import Batch
 from penstock.models import key_dropout, silent_norms
 from penstock.progress import counted
+from penstock.ranks import Ranks
 from penstock.session.kept import KeptValues
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from penstock.feed import Batch
-    from penstock.ranks import Ranks
-    from penstock.settings import Train
-    from penstock.tasks import Task
-    from penstock.tasks.roles import Tensors
+from penstock.settings import Train
+from penstock.tasks import Task
+from penstock.tasks.roles import Tensors
 
 _ALONE = "Expected more than 1 value per channel"
 

@@ -7,12 +7,8 @@ changes weights, optimizer and moving average.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
-
-if TYPE_CHECKING:
-    from torch import nn
+from torch import nn
 
 
 class Undo:

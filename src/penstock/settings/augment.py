@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from penstock.bounds import Count, Fraction, ascending
 from penstock.images import crops, degrade, distort, geometry
 from penstock.images.color import Jitter
+from penstock.images.distort import Distortion
+from penstock.images.geometry import Size, View
+from penstock.seeds import Generator, Generators
 from penstock.settings.views import AnyCrop, PadCrop, ScaleCrop
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from penstock.images.distort import Distortion
-    from penstock.images.geometry import Size, View
-    from penstock.seeds import Generator, Generators
-    from penstock.values import Pixels
-
+from penstock.values import Pixels
 
 QUARTERS: Final = 4
 """Images in a mosaic."""

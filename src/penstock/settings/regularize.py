@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from penstock.bounds import Fraction, ascending
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from penstock.seeds import Generator
+from penstock.seeds import Generator
 
 _ERASED: Final = (0.02, 1 / 3)  # bounds of the erased fraction of an image, and below of height by width (Zhong et al.)
 _ASPECT: Final = (0.3, 1 / 0.3)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,9 +13,6 @@ from penstock.settings.augment import Augment
 from penstock.settings.model import Model
 from penstock.settings.objective import Objective
 from penstock.settings.regularize import Regularize
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Options = TypeVar("Options")
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 from msgspec import Meta
 
 from penstock.bounds import ascending
 from penstock.images import geometry
-
-if TYPE_CHECKING:
-    from penstock.images.geometry import Size, View
-    from penstock.seeds import Generator
+from penstock.images.geometry import Size, View
+from penstock.seeds import Generator
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from collections.abc import Iterator
+from typing import Protocol, runtime_checkable
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from penstock.values import Record, Snapshot
+from penstock.values import Record, Snapshot
 
 
 class Source(Protocol):

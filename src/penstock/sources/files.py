@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from penstock.errors import SourceError
 from penstock.records import Shard, open_shard
-from penstock.values import Partition, Snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from penstock.values import Record
+from penstock.values import Partition, Record, Snapshot
 
 
 class FilesSource:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from penstock.errors import SourceError
 from penstock.values import Partition, Record, Snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 
 @dataclass(frozen=True, slots=True)

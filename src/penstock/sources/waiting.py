@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator
+from typing import Final
 
 _THREAD: Final = threading.local()
 

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import torch
+from torch import nn
 
+from penstock.datasets.description import Description, SplitInfo
+from penstock.feed import Prepare
 from penstock.images import RGB, PixelFormat
+from penstock.images.geometry import Size
+from penstock.kinds import Kind
 from penstock.models.segmentation import STRIDE
+from penstock.settings import Augment, TaskSettings
 from penstock.settings.views import ScaleCrop
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from torch import nn
-
-    from penstock.datasets.description import Description, SplitInfo
-    from penstock.feed import Prepare
-    from penstock.images.geometry import Size
-    from penstock.kinds import Kind
-    from penstock.settings import Augment, TaskSettings
-    from penstock.tasks.abilities import Ability
-    from penstock.tasks.roles import Drawing, Exporter, Predictor, Tensors
-    from penstock.tasks.scoring import Metric
+from penstock.tasks.abilities import Ability
+from penstock.tasks.roles import Drawing, Exporter, Predictor, Tensors
+from penstock.tasks.scoring import Metric
 
 
 class Task(ABC):

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from penstock.errors import LabelError
 from penstock.feed import Field
 from penstock.images import RGB, PixelFormat, fetch_image, geometry, probe
+from penstock.images.distort import Distortion
+from penstock.images.geometry import Size, View
+from penstock.images.header import ImageInfo
 from penstock.kinds.fields import decode_detection
 from penstock.kinds.labels import check_objects
 from penstock.metrics import Boxes, ScoredBox
 from penstock.progress import counted
+from penstock.seeds import Generator
+from penstock.settings import Augment
 from penstock.settings.augment import QUARTERS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from penstock.images.distort import Distortion
-    from penstock.images.geometry import Size, View
-    from penstock.images.header import ImageInfo
-    from penstock.seeds import Generator
-    from penstock.settings import Augment
-    from penstock.tasks.roles import Tensors
-    from penstock.tasks.scoring import Collective, Scores
-    from penstock.values import Object, Record
+from penstock.tasks.roles import Tensors
+from penstock.tasks.scoring import Collective, Scores
+from penstock.values import Object, Record
 
 
 class VisibleRegion(NamedTuple):

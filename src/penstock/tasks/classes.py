@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from penstock.errors import LabelError
 from penstock.feed import Field
 from penstock.images import RGB, PixelFormat, fetch_image, probe
 from penstock.images.crops import pad
 from penstock.images.geometry import Affine
-from penstock.kinds.fields import decode_classification
+from penstock.images.header import ImageInfo
+from penstock.kinds.fields import ClassificationRecord, decode_classification
 from penstock.metrics import ClassificationScores, PredictionCounts
-from penstock.settings import DRAWS, Regularize
+from penstock.seeds import Generator, Generators
+from penstock.settings import DRAWS, Augment, Regularize
 from penstock.settings.views import PadCrop
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import torch
-    from numpy.typing import NDArray
-
-    from penstock.images.header import ImageInfo
-    from penstock.kinds.fields import ClassificationRecord
-    from penstock.seeds import Generator, Generators
-    from penstock.settings import Augment
-    from penstock.tasks.roles import Tensors
-    from penstock.tasks.scoring import Collective
-    from penstock.values import Record
+from penstock.tasks.roles import Tensors
+from penstock.tasks.scoring import Collective
+from penstock.values import Record
 
 
 @dataclass(frozen=True)

@@ -2,48 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own convention
+from numpy.typing import NDArray
+from torch import nn
 
+from penstock.datasets.description import Description, SplitInfo
 from penstock.errors import RecipeError
+from penstock.feed import Prepare
 from penstock.images import RGB, PixelFormat, drawing, shown, warp_image
+from penstock.images.geometry import Size
 from penstock.kinds import KINDS
-from penstock.losses import SoftCrossEntropy
+from penstock.losses import Mixture, SoftCrossEntropy
 from penstock.models import Normalization, as_floats, build_classifier, classifier_normalization
-from penstock.settings import Augment, Objective, Regularize
+from penstock.settings import Augment, Objective, Regularize, TaskSettings
 from penstock.settings.views import PadCrop
 from penstock.tasks import regularize
 from penstock.tasks.abilities import Ability
 from penstock.tasks.base import Task
 from penstock.tasks.classes import ClassificationMetric, PrepareClassification
-from penstock.tasks.exported import class_graph
+from penstock.tasks.exported import Graph, class_graph
 from penstock.tasks.normalizing import of_data, usual_values
 from penstock.tasks.objective import mixture, weights_of
-from penstock.tasks.predictions import NAMED, ClassPrediction
+from penstock.tasks.predictions import NAMED, ClassPrediction, Style
 from penstock.tasks.resized import ImageToClass
-from penstock.tasks.roles import Drawing, Exporter, Predictor
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-    from torch import nn
-
-    from penstock.datasets.description import Description, SplitInfo
-    from penstock.feed import Prepare
-    from penstock.images.geometry import Size
-    from penstock.losses import Mixture
-    from penstock.settings import TaskSettings
-    from penstock.tasks.exported import Graph
-    from penstock.tasks.predictions import Style
-    from penstock.tasks.roles import ReadyModel, Tensors
-    from penstock.values import Pixels, Record
-
+from penstock.tasks.roles import Drawing, Exporter, Predictor, ReadyModel, Tensors
+from penstock.values import Pixels, Record
 
 PADDING: Final = -1
 """The label of what does not count."""

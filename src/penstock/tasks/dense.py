@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import nn
 
+from penstock.datasets.description import SplitInfo
 from penstock.errors import RecipeError
+from penstock.feed import Prepare
 from penstock.images import RGB, PixelFormat
+from penstock.images.geometry import Size
+from penstock.losses import Mixture
 from penstock.models import Normalization, Windowed, as_floats, build_segmenter, segmenter_normalization
 from penstock.models.segmentation import STRIDE, filled, nearest_size
 from penstock.settings import Augment, DeepLabConfig
 from penstock.tasks.abilities import Ability
 from penstock.tasks.base import Task
-from penstock.tasks.exported import ImageToMask, class_graph
+from penstock.tasks.exported import Graph, ImageToMask, class_graph
 from penstock.tasks.masks import PrepareSegmentation
 from penstock.tasks.normalizing import usual_values
-from penstock.tasks.roles import Exporter, Predictor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from numpy.typing import NDArray
-    from torch import nn
-
-    from penstock.datasets.description import SplitInfo
-    from penstock.feed import Prepare
-    from penstock.images.geometry import Size
-    from penstock.losses import Mixture
-    from penstock.tasks.exported import Graph
-    from penstock.tasks.roles import ReadyModel, Tensors
-    from penstock.values import Pixels
+from penstock.tasks.roles import Exporter, Predictor, ReadyModel, Tensors
+from penstock.values import Pixels
 
 MAX_PROBABILITIES: Final = 1 << 26
 """Probabilities that an exported model gives for one image at most: a quarter of a gigabyte."""

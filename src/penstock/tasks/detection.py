@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import nn
 
+from penstock.datasets.description import Description, SplitInfo
+from penstock.feed import Prepare
 from penstock.images import RGB, PixelFormat, drawing, geometry, shown, warp_image
+from penstock.images.geometry import Size
 from penstock.kinds import KINDS
 from penstock.metrics import check_extra
 from penstock.models import DETECTORS, Detector, Normalization, as_floats, build_detector, normalization, parse_detector
 from penstock.models.segmentation import filled
 from penstock.progress import counted
-from penstock.settings import Augment
+from penstock.settings import Augment, TaskSettings
 from penstock.settings.augment import QUARTERS
 from penstock.settings.predicting import SHOWN
 from penstock.tasks.abilities import Ability
@@ -23,23 +29,9 @@ from penstock.tasks.base import Task
 from penstock.tasks.boxes import DetectionMetric, PrepareDetection
 from penstock.tasks.exported import Graph, ImageToObjects
 from penstock.tasks.normalizing import of_data, usual_values
-from penstock.tasks.predictions import BoxPrediction
-from penstock.tasks.roles import Drawing, Exporter, Predictor
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-    from torch import nn
-
-    from penstock.datasets.description import Description, SplitInfo
-    from penstock.feed import Prepare
-    from penstock.images.geometry import Size
-    from penstock.settings import TaskSettings
-    from penstock.tasks.predictions import Style
-    from penstock.tasks.roles import ReadyModel, Tensors
-    from penstock.values import Pixels, Record
-
+from penstock.tasks.predictions import BoxPrediction, Style
+from penstock.tasks.roles import Drawing, Exporter, Predictor, ReadyModel, Tensors
+from penstock.values import Pixels, Record
 
 LONGEST: Final = 640
 """Pixels of the longer side of images that nobody gave a size for."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from penstock.feed import Field
 from penstock.images import drawing, geometry, shown
+from penstock.images.geometry import Size
 from penstock.images.warp import warp_mask
 from penstock.kinds import KINDS
 from penstock.kinds.instances import decode_object
@@ -18,17 +21,9 @@ from penstock.models import INSTANCE_NETWORKS, unpack_masks
 from penstock.progress import counted
 from penstock.tasks.boxes import DetectionMetric, PrepareDetection, VisibleRegion, write_object
 from penstock.tasks.detection import BoxDrawing, Detection, ObjectPredictor
-from penstock.tasks.predictions import InstancePrediction
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from penstock.images.geometry import Size
-    from penstock.tasks.predictions import Style
-    from penstock.tasks.roles import ReadyModel, Tensors
-    from penstock.values import Object, Pixels
+from penstock.tasks.predictions import InstancePrediction, Style
+from penstock.tasks.roles import ReadyModel, Tensors
+from penstock.values import Object, Pixels
 
 
 class PrepareInstances(PrepareDetection):

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
+
+import torch
+from numpy.typing import NDArray
 
 from penstock.errors import LabelError
 from penstock.feed import Field
 from penstock.images import RGB, PixelFormat, fetch_image, geometry, probe
+from penstock.images.geometry import Affine, Size, View
+from penstock.images.header import ImageInfo
 from penstock.images.warp import warp_mask
 from penstock.kinds.fields import SegmentationRecord, decode_segmentation
 from penstock.kinds.labels import LabelSet, decode_ids
 from penstock.metrics import Confusion, SegmentationScores, Segments
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import torch
-    from numpy.typing import NDArray
-
-    from penstock.images.geometry import Affine, Size, View
-    from penstock.images.header import ImageInfo
-    from penstock.seeds import Generator
-    from penstock.settings import Augment
-    from penstock.tasks.roles import Tensors
-    from penstock.tasks.scoring import Collective
-    from penstock.values import Pixels, Record
+from penstock.seeds import Generator
+from penstock.settings import Augment
+from penstock.tasks.roles import Tensors
+from penstock.tasks.scoring import Collective
+from penstock.values import Pixels, Record
 
 
 @dataclass(frozen=True)

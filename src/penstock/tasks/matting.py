@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from penstock.datasets.description import Description, SplitInfo
 from penstock.images import drawing, shown
+from penstock.images.geometry import Affine
+from penstock.images.header import ImageInfo
 from penstock.images.warp import warp_image, warp_mask
 from penstock.kinds import KINDS
+from penstock.kinds.fields import SegmentationRecord
 from penstock.kinds.labels import decode_ids
 from penstock.losses import Mixture, SoftLabels
 from penstock.metrics import Mattes, MatteScores
+from penstock.settings import TaskSettings
 from penstock.tasks.dense import DensePredictor, DenseTask
 from penstock.tasks.masks import PrepareSegmentation, without_padding
 from penstock.tasks.normalizing import of_data
-from penstock.tasks.predictions import MattePrediction
-from penstock.tasks.roles import Drawing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from penstock.datasets.description import Description, SplitInfo
-    from penstock.images.geometry import Affine
-    from penstock.images.header import ImageInfo
-    from penstock.kinds.fields import SegmentationRecord
-    from penstock.settings import TaskSettings
-    from penstock.tasks.predictions import Style
-    from penstock.tasks.roles import ReadyModel, Tensors
-    from penstock.tasks.scoring import Collective
-    from penstock.values import Pixels, Record
-
+from penstock.tasks.predictions import MattePrediction, Style
+from penstock.tasks.roles import Drawing, ReadyModel, Tensors
+from penstock.tasks.scoring import Collective
+from penstock.values import Pixels, Record
 
 NOWHERE: Final = -1
 """The label of what lies outside the image."""

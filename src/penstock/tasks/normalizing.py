@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from penstock.datasets.description import Description
 from penstock.errors import RecipeError
+from penstock.images import PixelFormat
 from penstock.models import Normalization
-
-if TYPE_CHECKING:
-    from penstock.datasets.description import Description
-    from penstock.images import PixelFormat
-    from penstock.settings import TaskSettings
+from penstock.settings import TaskSettings
 
 
 def usual_values(statistics: Normalization | None, pixel_format: PixelFormat) -> tuple[int, int] | None:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from penstock.errors import RecipeError
-from penstock.losses import CrossEntropy, Focal, Lovasz, Mixture, Tversky, class_weights
+from penstock.losses import CrossEntropy, Focal, Lovasz, Mixture, Term, Tversky, class_weights
 from penstock.losses.custom import load_custom
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock.losses import Term
-    from penstock.settings import Objective
+from penstock.settings import Objective
 
 
 def mixture(objective: Objective, weights: tuple[float, ...] = (), step: int | None = None) -> Mixture:

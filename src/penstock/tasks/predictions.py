@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.files import write_atomically
 from penstock.images import codecs, drawing
 from penstock.settings.predicting import SHOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from penstock.unpacked import CocoDocument
-    from penstock.values import Pixels
-
+from penstock.unpacked import CocoDocument
+from penstock.values import Pixels
 
 NAMED: Final = 5
 """Classes of each image in a table."""

@@ -6,17 +6,13 @@ mean of the area. Both are separable, so each is one matrix for the rows and one
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import nn
 from torch.onnx.operators import shape_as_tensor
 
+from penstock.images.geometry import Size
+from penstock.tasks.base import Task
 from penstock.tasks.exported import ImagesToClasses
-
-if TYPE_CHECKING:
-    from penstock.images.geometry import Size
-    from penstock.tasks.base import Task
 
 _HALVES = 2.0
 

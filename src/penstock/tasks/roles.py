@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import nn
 
 from penstock import devices
+from penstock.datasets.description import SplitInfo
+from penstock.images.geometry import Size
+from penstock.models import Window
+from penstock.tasks.exported import Graph
+from penstock.tasks.predictions import Prediction, Style
+from penstock.values import Record
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from contextlib import AbstractContextManager
-
-    import numpy as np
-    from numpy.typing import NDArray
-    from torch import nn
-
-    from penstock.datasets.description import SplitInfo
-    from penstock.images.geometry import Size
-    from penstock.models import Window
-    from penstock.tasks.exported import Graph
-    from penstock.tasks.predictions import Prediction, Style
-    from penstock.values import Record
-
-    Tensors = Mapping[str, torch.Tensor]
+Tensors = Mapping[str, torch.Tensor]
 
 
 @dataclass(frozen=True)

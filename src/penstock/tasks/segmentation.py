@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from penstock.datasets.description import Description, SplitInfo
 from penstock.errors import RecipeError
 from penstock.images import drawing, shown
 from penstock.images.color import Jitter
 from penstock.kinds import KINDS
+from penstock.losses import Mixture
 from penstock.progress import counted
-from penstock.settings import Objective
+from penstock.settings import Augment, Objective, TaskSettings
 from penstock.tasks.abilities import Ability
 from penstock.tasks.dense import DensePredictor, DenseTask
 from penstock.tasks.masks import SegmentationMetric, without_padding
 from penstock.tasks.normalizing import of_data
 from penstock.tasks.objective import mixture, weights_of
-from penstock.tasks.predictions import MaskPrediction
-from penstock.tasks.roles import Drawing
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from penstock.datasets.description import Description, SplitInfo
-    from penstock.losses import Mixture
-    from penstock.settings import Augment, TaskSettings
-    from penstock.tasks.predictions import Style
-    from penstock.tasks.roles import ReadyModel
-    from penstock.values import Pixels, Record
-
+from penstock.tasks.predictions import MaskPrediction, Style
+from penstock.tasks.roles import Drawing, ReadyModel
+from penstock.values import Pixels, Record
 
 _COLORS = 3
 

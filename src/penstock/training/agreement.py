@@ -7,24 +7,20 @@ import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import ranks as ranking
-from penstock.assembly.experiment import chosen_shuffle, gather, open_experiment
-from penstock.assembly.run_data import shared
+from penstock.assembly.experiment import Experiment, chosen_shuffle, gather, open_experiment
+from penstock.assembly.presets import Resolved
+from penstock.assembly.run_data import RunData, shared
 from penstock.config import toml
 from penstock.config.places import places
 from penstock.errors import RunError
+from penstock.events import Events
+from penstock.ranks import Ranks
 from penstock.runs import RunFolder
+from penstock.settings import Recipe
 from penstock.training.streaming import await_first
-
-if TYPE_CHECKING:
-    from penstock.assembly.experiment import Experiment
-    from penstock.assembly.presets import Resolved
-    from penstock.assembly.run_data import RunData
-    from penstock.events import Events
-    from penstock.ranks import Ranks
-    from penstock.settings import Recipe
 
 
 def begun_by_launch(root: Path, ranks: Ranks, events: Events) -> Path | None:

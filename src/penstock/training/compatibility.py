@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
+from penstock.assembly.experiment import Experiment
 from penstock.config.places import places
 from penstock.custom import load
 from penstock.errors import RecipeError, is_out_of_memory, reason_of
 from penstock.hooks.custom import check_hooks
+from penstock.images.geometry import Size
 from penstock.losses.custom import load_custom
 from penstock.models import blank_images
 from penstock.models.custom import is_custom
 from penstock.models.segmentation import STRIDE, filled
 from penstock.session.evaluation import check_best_metric
 from penstock.session.optimizer import check_custom_optimizer, gives_logits, in_backbone
+from penstock.settings import Recipe
 from penstock.settings.optimizer import Muon
-
-if TYPE_CHECKING:
-    from torch import nn
-
-    from penstock.assembly.experiment import Experiment
-    from penstock.images.geometry import Size
-    from penstock.settings import Recipe
-    from penstock.tasks import Task
+from penstock.tasks import Task
 
 
 def check_custom(parts: Experiment) -> None:

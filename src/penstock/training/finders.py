@@ -6,30 +6,26 @@ import contextlib
 import itertools
 import statistics
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import torch
 
 from penstock import devices
 from penstock.assembly import Advice, open_experiment
 from penstock.errors import NonFiniteError, OutOfMemoryError, RecipeError, is_out_of_memory
 from penstock.events import Events
+from penstock.feed import Batch
 from penstock.progress import counted, duration, silent
 from penstock.ranks import Ranks
 from penstock.session import Learner
+from penstock.settings import Recipe
 from penstock.settings.schedules import Constant
+from penstock.tasks import Task
 from penstock.training.reproducibility import isolated
 from penstock.training.weights import initial_model
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import torch
-
-    from penstock.feed import Batch
-    from penstock.settings import Recipe
-    from penstock.tasks import Task
 
 LOWEST: Final = 1e-6
 HIGHEST: Final = 1.0

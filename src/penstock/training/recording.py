@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock import files
 from penstock import ranks as ranking
+from penstock.assembly.experiment import Experiment
+from penstock.assembly.presets import Resolved
+from penstock.assembly.run_data import RunData
 from penstock.assembly.runs import kept_recipe
 from penstock.config import toml
 from penstock.custom import carried, import_path_of
+from penstock.events import Events
+from penstock.ranks import Ranks
 from penstock.records import manifest
 from penstock.runs import RunFolder, environment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from penstock.assembly.experiment import Experiment
-    from penstock.assembly.presets import Resolved
-    from penstock.assembly.run_data import RunData
-    from penstock.events import Events
-    from penstock.ranks import Ranks
-    from penstock.settings import Recipe
+from penstock.settings import Recipe
 
 
 def title(parts: Experiment) -> str:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import torch
 from torch import nn
 
 from penstock import devices
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from penstock.events import Events
-    from penstock.ranks import Ranks
-    from penstock.runs import RunFolder
-    from penstock.settings import Recipe
+from penstock.events import Events
+from penstock.ranks import Ranks
+from penstock.runs import RunFolder
+from penstock.settings import Recipe
 
 _WORKSPACE: Final = "CUBLAS_WORKSPACE_CONFIG"
 _VERSIONS: Final = ("python", "platform", "cores", "revision", "uncommitted")

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.assembly import steps_of
 from penstock.config import toml
 from penstock.errors import EmptySourceError, ExpiredError, RecipeError, RunError
+from penstock.events import Events
 from penstock.feed import changed
-from penstock.session import CheckpointStore, Outcome
-
-if TYPE_CHECKING:
-    from penstock.events import Events
-    from penstock.ranks import Ranks
-    from penstock.runs import RunFolder
-    from penstock.session import Session
-    from penstock.settings import Recipe
+from penstock.ranks import Ranks
+from penstock.runs import RunFolder
+from penstock.session import CheckpointStore, Outcome, Session
+from penstock.settings import Recipe
 
 _OF_LENGTH: Final = frozenset({"train.steps", "train.epochs"})
 _ENDS: Final = {"finished": "finished", "stopped": "stopped", "interrupted": "was interrupted"}

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import errno
 import time
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from penstock.errors import AwayError, StalledError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 T = TypeVar("T")
 

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
 
 from penstock import devices
 from penstock import ranks as ranking
 from penstock.assembly.effects import check_abilities, check_effects
 from penstock.assembly.experiment import Experiment, check_data, notes, open_experiment
-from penstock.assembly.presets import as_resolved
+from penstock.assembly.presets import Resolved, as_resolved
 from penstock.assembly.run_data import read_run_data, shared
 from penstock.assembly.runs import run_recipe
 from penstock.config import toml
 from penstock.config.checks import check_new, check_pieces, check_same
 from penstock.config.places import absolute
 from penstock.errors import RecipeError
-from penstock.events import Events, RunCreated
+from penstock.events import Events, OnEvent, RunCreated
 from penstock.hooks import Console
 from penstock.models import synchronise_norms
+from penstock.ranks import Ranks
 from penstock.runs import RunFolder, environment
 from penstock.session import Checkpoint, CheckpointStore, Hook, HookList, Learner, Outcome, Saver, Session
 from penstock.settings import Recipe
@@ -44,18 +50,7 @@ from penstock.training.streaming import Follower
 from penstock.training.weights import initial_model, keep_initial
 from penstock.training.wiring import evaluation_of, hooks_of
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    import torch
-    from torch import nn
-
-    from penstock.assembly.presets import Resolved
-    from penstock.events import OnEvent
-    from penstock.ranks import Ranks
-
-    Settings = Sequence[str] | Mapping[str, Any]
+Settings = Sequence[str] | Mapping[str, Any]
 
 
 def train(

@@ -5,27 +5,21 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from penstock.assembly.experiment import AWAY, open_dataset
+from penstock.assembly.experiment import AWAY, Experiment, open_dataset
 from penstock.assembly.run_data import RunData, plain_stages, stages_of
 from penstock.errors import AwayError, EmptySourceError, RunError, SourceError
+from penstock.events import Events
+from penstock.feed import Feed
 from penstock.order import Chain, Stage, seen, trimmed
 from penstock.progress import counted
-from penstock.values import Snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping
-
-    from penstock.assembly.experiment import Experiment
-    from penstock.events import Events
-    from penstock.feed import Feed
-    from penstock.ranks import Ranks
-    from penstock.runs import RunFolder
-    from penstock.settings import DataSettings
-    from penstock.values import Partition
-
+from penstock.ranks import Ranks
+from penstock.runs import RunFolder
+from penstock.settings import DataSettings
+from penstock.values import Partition, Snapshot
 
 _AGAIN: Final = 0.5  # seconds between two looks at the topic
 _NOTE_EVERY: Final = 60.0  # seconds between two lines about waiting

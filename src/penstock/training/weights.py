@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
 
 from penstock.assembly import runs
+from penstock.assembly.experiment import Experiment
 from penstock.assembly.run_data import read_run_data
+from penstock.events import Events
 from penstock.models import load_matching
 from penstock.models.pretrained import account_of
 from penstock.models.weights import Loaded
 from penstock.runs import RunFolder
 from penstock.session.state import read_tensors, write_tensors
+from penstock.settings import Recipe
 from penstock.training.compatibility import check_optimizer, try_loss, try_sizes
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import torch
-    from torch import nn
-
-    from penstock.assembly.experiment import Experiment
-    from penstock.events import Events
-    from penstock.settings import Recipe
 
 
 def initial_model(parts: Experiment, events: Events, kept: Path | None = None) -> nn.Module:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+import torch
+from torch import nn
+
+from penstock.assembly.experiment import Experiment
 from penstock.hooks import (
+    Console,
     EarlyStopping,
     EvaluationFiles,
     EventsLog,
@@ -17,22 +22,13 @@ from penstock.hooks import (
 )
 from penstock.hooks.custom import named_hooks
 from penstock.models import Window, Windowed
+from penstock.ranks import Ranks
+from penstock.runs import RunFolder
+from penstock.session import Hook
 from penstock.session.evaluation import evaluate
 from penstock.session.sharding import gathered
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import torch
-    from torch import nn
-
-    from penstock.assembly.experiment import Experiment
-    from penstock.hooks import Console
-    from penstock.ranks import Ranks
-    from penstock.runs import RunFolder
-    from penstock.session import Hook
-    from penstock.settings import Recipe
-    from penstock.tasks.scoring import Scores
+from penstock.settings import Recipe
+from penstock.tasks.scoring import Scores
 
 
 def evaluation_of(

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from penstock import files, outputs
 from penstock.errors import DatasetError, OutputError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from penstock.images.geometry import Size
+from penstock.images.geometry import Size
 
 _IMAGES: Final = {".jpg", ".jpeg", ".png"}
 _FILES: Final = {*_IMAGES, ".txt", ".xml"}

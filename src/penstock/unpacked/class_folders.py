@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from penstock.unpacked.base import FolderWriter
-
-if TYPE_CHECKING:
-    from penstock.unpacked.base import LabelledImage
+from penstock.unpacked.base import FolderWriter, LabelledImage
 
 
 class ClassFolders(FolderWriter):

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.images import codecs
-from penstock.unpacked.base import FolderWriter, shortest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from penstock.images.geometry import Size
-    from penstock.unpacked.base import LabelledImage
+from penstock.images.geometry import Size
+from penstock.unpacked.base import FolderWriter, LabelledImage, shortest
 
 
 class CocoDocument:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from penstock.images import codecs
-from penstock.unpacked.base import FolderWriter
-
-if TYPE_CHECKING:
-    from penstock.unpacked.base import LabelledImage
+from penstock.unpacked.base import FolderWriter, LabelledImage
 
 
 class MaskFolders(FolderWriter):

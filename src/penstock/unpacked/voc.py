@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from xml.etree import ElementTree as ET
 
 from PIL import Image
 
 from penstock.images import drawing
-from penstock.unpacked.base import FolderWriter, shortest
-
-if TYPE_CHECKING:
-    from penstock.unpacked.base import LabelledImage
-    from penstock.values import Object, Pixels
+from penstock.unpacked.base import FolderWriter, LabelledImage, shortest
+from penstock.values import Object, Pixels
 
 
 class _Voc(FolderWriter):

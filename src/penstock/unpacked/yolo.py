@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from penstock.unpacked.base import FolderWriter
-
-if TYPE_CHECKING:
-    from penstock.unpacked.base import LabelledImage
-    from penstock.values import Object
+from penstock.unpacked.base import FolderWriter, LabelledImage
+from penstock.values import Object
 
 _DIGITS: Final = 9  # of a fraction: a millionth of a pixel
 

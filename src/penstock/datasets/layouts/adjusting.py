@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from penstock.datasets.layout import Layout
+from penstock.datasets.layouts.layout_options import LayoutOptions
 from penstock.datasets.reencoding import Reencoding
 from penstock.datasets.scaling import dicom_range, scaled
 from penstock.datasets.shrinking import shrunk
 from penstock.errors import DatasetError
-
-if TYPE_CHECKING:
-    from penstock.datasets.layout import Layout
-    from penstock.datasets.layouts.layout_options import LayoutOptions
-    from penstock.kinds.items import Item
+from penstock.kinds.items import Item
 
 _BEST: Final = 100
 """The highest quality of JPEG."""

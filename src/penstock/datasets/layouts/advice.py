@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 from penstock.datasets import listing
 from penstock.datasets.layouts import jsons, yolo
@@ -11,10 +13,6 @@ from penstock.datasets.layouts.catalogue import layouts
 from penstock.datasets.layouts.csv_files import read_rows
 from penstock.errors import DatasetError
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _HINTS: Final = {
     ".zip": "Unpack the archive, and name the folder in it",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,22 +15,14 @@ from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import typed
 from penstock.datasets.layouts.columns import group_column
-from penstock.datasets.layouts.lookup import unnamed_images
-from penstock.datasets.layouts.shapes import in_pixels
+from penstock.datasets.layouts.lookup import Images, unnamed_images
+from penstock.datasets.layouts.shapes import Shape, in_pixels
 from penstock.errors import DatasetError
 from penstock.images import codecs
 from penstock.images.header import MAX_PIXELS, probe
 from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from penstock.datasets.layouts.lookup import Images
-    from penstock.datasets.layouts.shapes import Shape
-    from penstock.values import Bits
-
+from penstock.values import Bits
 
 BACKGROUND: Final = "background"
 _SPLITS: Final = ("split", "set", "subset", "partition")

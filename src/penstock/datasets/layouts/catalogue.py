@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, cast, get_args
+from pathlib import Path
+from typing import Final, Literal, cast, get_args
 
+from penstock.datasets.layout import Layout
+from penstock.errors import DatasetError
 from penstock.extending import brought, loaded
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from penstock.datasets.layout import Layout
-    from penstock.errors import DatasetError
 
 Rank = Literal["published", "annotated", "arranged", "last"]
 

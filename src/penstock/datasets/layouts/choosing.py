@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import folders, label_lists, numbered
 from penstock.datasets.layouts.catalogue import layouts
 from penstock.errors import DatasetError
 from penstock.kinds.items import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from penstock.datasets.layout import Layout
-
 
 _ON_EVIDENCE: Final = {"numbered-masks": numbered.is_evident}
 """Layouts that others fit as well: taken where the files show it, or where a task is named that no other one has."""

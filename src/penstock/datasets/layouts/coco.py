@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -20,9 +21,6 @@ from penstock.errors import DatasetError
 from penstock.images import codecs, geometry
 from penstock.images.header import MAX_PIXELS
 from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem, named
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _IGNORED: Final = 255
 

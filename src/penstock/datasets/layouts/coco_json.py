@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -11,11 +13,7 @@ from penstock.datasets import listing
 from penstock.errors import DatasetError
 from penstock.kinds.items import Problem
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
-    _Found = tuple[Path, "Tree", list[tuple[int, Any, str]]]
+_Found = tuple[Path, "Tree", list[tuple[int, Any, str]]]
 
 _KEYS: Final = {"images", "annotations", "categories"}
 _FEW: Final = 16  # files of JSON

@@ -5,17 +5,15 @@ Compressed ones are text of five bits a letter. Source: cocoapi, common/maskApi.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.datasets.layouts.fill import Part
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Counts = NDArray[np.int64]
+Counts = NDArray[np.int64]
 
 _ZERO: Final = 48  # the letter of five bits that are 0
 _BITS: Final = 5

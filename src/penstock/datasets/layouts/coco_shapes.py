@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from penstock.datasets.layouts import coco_runs
 from penstock.datasets.layouts.coco_json import Annotation, Runs
+from penstock.datasets.layouts.coco_runs import Counts
+from penstock.datasets.layouts.fill import Part
 from penstock.errors import DatasetError, not_installed
 from penstock.kinds.boxes import spell
 from penstock.kinds.items import Box, Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from penstock.datasets.layouts.coco_runs import Counts
-    from penstock.datasets.layouts.fill import Part
 
 CONTRADICTION: Final = "box and outline differ"
 _ALIKE: Final = 0.5  # overlap of a box and its outline

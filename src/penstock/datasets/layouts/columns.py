@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from penstock.datasets.layouts.csv_files import read_rows
+from penstock.datasets.layouts.lookup import Images
 from penstock.errors import DatasetError
 from penstock.kinds.items import Problem
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from penstock.datasets.layouts.lookup import Images
-
-    Row = Mapping[str, str]
+Row = Mapping[str, str]
 
 _KNOWN_AS: Final = {
     "image": "file", "label": "label", "split": "split", "box": "bbox",

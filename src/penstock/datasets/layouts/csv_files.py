@@ -6,8 +6,9 @@ import contextlib
 import csv
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import Any, Final, TextIO
 
 import msgspec
 
@@ -16,10 +17,7 @@ from penstock.datasets.layouts.lookup import plain
 from penstock.errors import DatasetError
 from penstock.progress import counted
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    Row = Mapping[str, str]
+Row = Mapping[str, str]
 
 BEYOND: Final = ""
 """The name of cells that have no column."""

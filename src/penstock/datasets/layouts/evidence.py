@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import PenstockError
 from penstock.images import decode_image
 from penstock.images.formats import stored
 from penstock.images.pixels import color_codes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 _SAMPLED: Final = 8  # files of each folder
 _FEW: Final = 64  # colours: a mask of ADE20K has fewer classes

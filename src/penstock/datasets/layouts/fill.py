@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from penstock.values import Bits
 
-    from numpy.typing import NDArray
-
-    from penstock.values import Bits
-
-    Places = NDArray[np.int64]
-    Points = NDArray[np.float64]
+Places = NDArray[np.int64]
+Points = NDArray[np.float64]
 
 _HALF = 0.5
 

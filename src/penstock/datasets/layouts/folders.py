@@ -6,8 +6,9 @@ import contextlib
 import re
 import shlex
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
@@ -18,9 +19,6 @@ from penstock.datasets.layouts.masks import IMAGES, MASKS
 from penstock.datasets.layouts.matching import shorter_among
 from penstock.kinds.items import Item, Labels, Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _NO_CLASS: Final = re.compile(

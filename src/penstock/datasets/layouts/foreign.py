@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from penstock.datasets import listing
+from penstock.datasets.layout import Layout
 from penstock.errors import DatasetError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from penstock.datasets.layout import Layout
 
 _HEAD: Final = 1 << 16  # bytes of a file that show its format
 _OPENED: Final = 200  # files

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.datasets import listing
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.columns import group_column, image_column
 from penstock.datasets.layouts.csv_files import json_tables, read_rows, readable
 from penstock.datasets.layouts.lookup import Images
 from penstock.errors import DatasetError
-from penstock.kinds.items import InspectedItem, Problem, named
+from penstock.kinds.items import InspectedItem, Item, Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from penstock.datasets.layout import Layout
-    from penstock.kinds.items import Item
 
 _SEVERAL: Final = 2
 _MOSTLY: Final = 0.9  # of the labels in the folder of a class are that class

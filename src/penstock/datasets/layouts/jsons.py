@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import codecs
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
 from penstock.errors import DatasetError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _SIXTEEN: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _NUMBERS: Final = (b"NaN", b"Infinity")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Final
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layouts.csv_files import BEYOND
@@ -12,11 +13,7 @@ from penstock.datasets.layouts.lookup import Images, plain
 from penstock.errors import DatasetError
 from penstock.kinds.items import Problem, named
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    Row = Mapping[str, str]
+Row = Mapping[str, str]
 
 NAME: Final = "lists of labels"
 SUFFIXES: Final = (".txt", ".lst")

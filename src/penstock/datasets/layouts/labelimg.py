@@ -5,7 +5,9 @@ Roboflow exports it in `train/`, `valid/` and `test/`.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree as ET
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
@@ -13,10 +15,6 @@ from penstock.datasets.layouts import annotated, masks, voc
 from penstock.errors import DatasetError
 from penstock.kinds.items import Item, Labels, Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from xml.etree import ElementTree as ET
 
 _XML: Final = ("annotations", "annotation", "labels", "xml", "xmls")
 _APART: Final = frozenset(map(str.lower, (*_XML, *masks.IMAGES)))

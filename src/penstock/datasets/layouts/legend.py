@@ -10,22 +10,18 @@ import csv
 import io
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.datasets import class_lists, listing
 from penstock.errors import DatasetError, ImageError
 from penstock.images import probe
 from penstock.images.drawing import palette_of
-from penstock.kinds.items import MAX_IDS, Labels
+from penstock.kinds.items import MAX_IDS, FilePart, Labels
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock.kinds.items import FilePart
-
-    Color = tuple[int, int, int]
+Color = tuple[int, int, int]
 
 _FILES: Final = ("class_dict.csv", "class_dict_seg.csv", "labelmap.txt", "label_colors.txt", "colors.json")
 _CALLED: Final = re.compile(r"colou?r|palette|legend|label_?map|classes", re.IGNORECASE)

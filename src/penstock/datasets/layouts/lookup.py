@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.datasets import listing
-from penstock.kinds.items import Problem, named
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock.kinds.items import FilePart
-
+from penstock.kinds.items import FilePart, Problem, named
 
 _SHOWN: Final = 3  # files in a sentence
 _NUMBER: Final = re.compile(r"([0-9]{1,18})(\.0+)?")

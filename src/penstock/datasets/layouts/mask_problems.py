@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import glob
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from penstock.datasets import listing
-from penstock.kinds.items import Problem, named
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from penstock.datasets.layouts.roles import Pair
-    from penstock.datasets.layouts.several import Row
-    from penstock.kinds.items import FilePart
+from penstock.datasets.layouts.roles import Pair
+from penstock.datasets.layouts.several import Row
+from penstock.kinds.items import FilePart, Problem, named
 
 
 def split_of(folder: Path, path: Path | FilePart) -> str:

@@ -5,23 +5,19 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import legend, mask_problems, roles, several
 from penstock.datasets.layouts.matching import are_shifted, ending, match
-from penstock.datasets.layouts.roles import Pair
+from penstock.datasets.layouts.roles import Pair, Roles
 from penstock.datasets.layouts.several import Row
 from penstock.errors import DatasetError
 from penstock.kinds.items import Item, Labels, Problem, named, unlabelled_split
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from penstock.datasets.layouts.roles import Roles
 
 IMAGES: Final = ("images", "image", "imgs", "img", "JPEGImages")
 ALPHAS: Final = ("alphas", "alpha", "mattes", "matte")

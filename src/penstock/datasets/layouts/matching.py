@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 _TOKENS: Final = re.compile(r"\d+|[^\W\d_]+|[\W_]+")
 _ZEROS: Final = re.compile(r"(?<!\d)0+(?=\d)")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from penstock.datasets import listing
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.mask_problems import outside
 from penstock.datasets.layouts.masks import ALPHAS, IMAGES, paired
 from penstock.datasets.layouts.roles import Pair, divided
 from penstock.kinds.items import Labels
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from penstock.datasets.layout import Layout
 
 _CLASSES: Final = ("background", "foreground")
 

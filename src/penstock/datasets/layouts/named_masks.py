@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from itertools import permutations, takewhile
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
@@ -14,10 +16,6 @@ from penstock.datasets.layouts.evidence import are_masks, look_at
 from penstock.datasets.layouts.matching import shorter_among
 from penstock.datasets.layouts.several import Row
 from penstock.kinds.items import Item, Problem, named
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 _END: Final = re.compile(r"(?P<rest>.*[^a-zA-Z])(?P<word>[a-zA-Z]+)")
 _BEGINNING: Final = re.compile(r"(?P<word>[a-zA-Z]+)(?P<rest>[^a-zA-Z].*)")

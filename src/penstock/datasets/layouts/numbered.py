@@ -8,11 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import masks, named_masks
 from penstock.datasets.layouts.several import check_size
 from penstock.errors import DatasetError, PenstockError
@@ -20,13 +22,8 @@ from penstock.images import codecs
 from penstock.images.formats import mask_numbers
 from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem, named
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from penstock.datasets.layout import Layout
-
-    Numbers = NDArray[np.int64]
-    _Edges = tuple[float, float, float, float]
+Numbers = NDArray[np.int64]
+_Edges = tuple[float, float, float, float]
 
 _SAMPLED: Final = 8  # masks that are looked at
 _COUNTED: Final = 24  # objects of each of them

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    Row = Mapping[str, str]
+Row = Mapping[str, str]
 
 LABEL: Final = "label"
 _ZERO: Final = frozenset({"0", "0.0", "False", "false"})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
@@ -12,10 +13,6 @@ from penstock.datasets.layouts import folders
 from penstock.errors import DatasetError
 from penstock.kinds.items import Item, Labels, Problem
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 PATTERN_TASK: Final = "classification"
 """What classes in the names of files are for."""

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from penstock.kinds.items import Problem
+from penstock.kinds.items import Item, Problem
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from penstock.kinds.items import Item
 
 
 def doubt(folder: Path, name: str, items: Sequence[Item], *published: int) -> Iterator[Problem]:

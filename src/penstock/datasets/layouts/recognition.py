@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Literal
+from pathlib import Path
+from typing import Final, Literal
 
 from penstock import custom
 from penstock.datasets import listing
@@ -25,17 +26,11 @@ from penstock.datasets.layouts import (
 )
 from penstock.datasets.layouts.adjusting import adjusted
 from penstock.datasets.layouts.catalogue import layouts
+from penstock.datasets.layouts.layout_options import LayoutOptions
 from penstock.datasets.layouts.patterns import PATTERN_TASK, by_pattern
 from penstock.errors import DatasetError
 from penstock.kinds import KINDS
-from penstock.kinds.items import Problem, named
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from penstock.datasets.layouts.layout_options import LayoutOptions
-    from penstock.kinds.items import Box
-
+from penstock.kinds.items import Box, Problem, named
 
 _SHOWN: Final = 8
 _FOLDERS: Final = (

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.datasets import listing
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.folders import MASKS_INSIDE
 from penstock.errors import PenstockError
 from penstock.images import probe
 from penstock.images.formats import stored
 from penstock.kinds.items import Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from penstock.datasets.layout import Layout
 
 _VERSION: Final = re.compile(
     r"([-_ .]?(v(ersion)?[-_ .]?\d+(\.\d+)?|(?<!\d)\d{1,2}(?!\d)|old|new|orig(inal)?|fix(ed)?|correct(ed|ions?)?|"

@@ -5,17 +5,15 @@ masks. What the folders are called decides nothing, but for the split that a nam
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.datasets import listing
 from penstock.datasets.layouts.evidence import are_masks, look_at, look_like_masks
 from penstock.datasets.layouts.matching import match, shorter_among
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    Key = tuple[str, tuple[str, ...]]  # the split, and the folders above that are no splits
+Key = tuple[str, tuple[str, ...]]  # the split, and the folders above that are no splits
 
 _DEEPEST: Final = 4  # folders that are looked into
 _MOSTLY: Final = 0.3  # of the files of a folder are masks of others in it

@@ -8,10 +8,12 @@ taken where it gives far more compact shapes.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -28,14 +30,9 @@ from penstock.images.formats import stored
 from penstock.kinds.boxes import other_size
 from penstock.kinds.items import FilePart, Instance, Item, Labels, Problem, named
 from penstock.progress import counted
+from penstock.values import Bits
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from penstock.values import Bits
-
-    Row = Mapping[str, str]
+Row = Mapping[str, str]
 
 _RUNS: Final = re.compile(r"\d{1,18} \d{1,18}( \d{1,18} \d{1,18})*")
 _CALLED: Final = re.compile(r"encod|rle|pixels|segmentation|annotation", re.IGNORECASE)

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from penstock.datasets.layout import Layout
 from penstock.errors import DatasetError, PenstockError
 from penstock.images import codecs
 from penstock.images.formats import mask_numbers
 from penstock.kinds.items import FilePart, Instance, Item, Labels, Problem
 from penstock.progress import counted
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from penstock.datasets.layout import Layout
-
-    Numbers = NDArray[np.int64]
+Numbers = NDArray[np.int64]
 
 _MAX: Final = 32  # classes or raters
 _NO_NAME: Final = re.compile(r".?|.?\d+|\d+.?")

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from penstock.datasets.layouts.fill import Part, inside
 from penstock.images import geometry
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from penstock.values import Bits
-
+from penstock.values import Bits
 
 _FAR: Final = 1e6  # pixels: what lies further out is no coordinate
 _TRIANGLE: Final = 3

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from statistics import mean
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import cv2
 import numpy as np
@@ -20,11 +22,7 @@ from penstock.images import decode_image, probe
 from penstock.images.formats import stored
 from penstock.kinds.items import Problem, named
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    _Folder = tuple[Path, dict[str, Path]]
+_Folder = tuple[Path, dict[str, Path]]
 
 KIND: Final = "two sides as classes"
 _PAIR: Final = 2

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 from penstock.datasets import listing
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    Row = Mapping[str, str]
+Row = Mapping[str, str]
 
 SPLIT: Final = "split"
 _FLAG: Final = re.compile(

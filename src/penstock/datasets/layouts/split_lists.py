@@ -7,25 +7,22 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import yaml
 
 from penstock.datasets import listing
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import label_lists, split_problems
 from penstock.datasets.layouts.csv_files import read_rows
 from penstock.datasets.layouts.lookup import plain
 from penstock.datasets.layouts.split_columns import SPLIT, read_partition, with_splits
 from penstock.errors import DatasetError
 from penstock.kinds.items import Item, Problem, named, unlabelled_split
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from penstock.datasets.layout import Layout
 
 _FOLDERS: Final = (
     "", "imagesets", "splits", "split", "lists", "list", "data", "sets", "meta", "segmentation", "main", "layout"

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
-from penstock.kinds.items import Problem, named
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from penstock.kinds.items import FilePart
+from penstock.kinds.items import FilePart, Problem, named
 
 _SHOWN: Final = 4  # lists in a sentence
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.datasets import listing
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.csv_files import read_rows
 from penstock.datasets.layouts.lookup import Images, plain
 from penstock.datasets.layouts.roles import LABELS
 from penstock.datasets.layouts.split_lists import tree_of
 from penstock.errors import DatasetError
 from penstock.kinds.items import FilePart, Problem, named
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from penstock.datasets.layout import Layout
 
 _LISTS: Final = frozenset({".txt", ".lst", ".list"})
 _TABLES: Final = frozenset({".csv", ".tsv"})

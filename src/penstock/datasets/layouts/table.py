@@ -11,10 +11,11 @@ table has these columns, lists of lines `IMAGE LABEL` are read in the same way.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from penstock.datasets import class_lists, class_names, listing
 from penstock.datasets.layout import Layout
@@ -35,10 +36,7 @@ from penstock.datasets.layouts.one_hot import LABEL, one_hot
 from penstock.datasets.layouts.split_columns import SPLIT, with_splits
 from penstock.kinds.items import Box, Item, Labels, Problem, named
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    Row = Mapping[str, str]
+Row = Mapping[str, str]
 
 _FILE: Final = (
     "file", "filename", "file_name", "image", "image_path", "path", "filepath", "file_path", "image_name", "img",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
 
 from penstock.errors import PenstockError
 from penstock.images import probe
@@ -12,11 +14,7 @@ from penstock.images.formats import stored
 from penstock.kinds.items import Box, Problem, named
 from penstock.progress import counted
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    Row = Mapping[str, str]
+Row = Mapping[str, str]
 
 _CORNERS: Final = (
     ("xmin", "ymin", "xmax", "ymax"), ("x_min", "y_min", "x_max", "y_max"), ("x1", "y1", "x2", "y2"),

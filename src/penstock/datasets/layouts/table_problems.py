@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
 
 from penstock.datasets import listing
 from penstock.datasets.layouts.csv_files import read_rows
 from penstock.datasets.layouts.lookup import Images
 from penstock.errors import DatasetError
-from penstock.kinds.items import Problem, named
+from penstock.kinds.items import Item, Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from penstock.kinds.items import Item
 
 _HALF: Final = 2
 _EDGES: Final = ("xmin", "ymin", "xmax", "ymax")

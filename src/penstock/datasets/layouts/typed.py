@@ -7,14 +7,12 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from penstock.images.header import MAX_PIXELS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Coordinate = Annotated[float, msgspec.Meta(gt=-1e6, lt=1e6)]
 """A number of pixels, a fraction or a percentage: what lies further out is none."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from penstock.datasets import listing
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.columns import CLASSES, group_column, image_column
 from penstock.datasets.layouts.csv_files import read_rows, readable
 from penstock.datasets.layouts.lookup import Images
@@ -17,12 +20,6 @@ from penstock.datasets.layouts.split_lists import LISTS, find, is_among_lists, l
 from penstock.errors import DatasetError
 from penstock.kinds.items import Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from penstock.datasets.layout import Layout
 
 _COLUMNS: Final = 8  # in a sentence
 _LARGEST: Final = 64 << 20  # bytes of a list

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
 from xml.etree import ElementTree as ET
 
 from penstock.datasets import class_lists, listing
@@ -12,10 +14,6 @@ from penstock.datasets.layouts.masks import labels_of
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 CLASSES: Final = (
     "aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog",

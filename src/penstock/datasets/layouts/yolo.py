@@ -7,9 +7,10 @@ from __future__ import annotations
 import contextlib
 import re
 import reprlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -22,10 +23,6 @@ from penstock.datasets.layouts.shapes import Shape
 from penstock.errors import DatasetError
 from penstock.kinds import boxes
 from penstock.kinds.items import Box, Item, Labels, Problem, unlabelled_split
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
 
 _BOX: Final = 4
 _WIDEST: Final = 2  # images: a box that is wider is none

@@ -7,16 +7,13 @@ repeated, two that choose the size of the run's length, the length less one, and
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.images.header import MAX_PIXELS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 _COLORS: Final = 4
 _BYTE: Final = 8

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from penstock.datasets import listing
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import annotated, jsons, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
+from penstock.datasets.layouts.shapes import Shape
 from penstock.kinds.items import named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from penstock.datasets.layout import Layout
-    from penstock.datasets.layouts.shapes import Shape
 
 _KEYS: Final = (b'"image"', b'"annotations"', b'"coordinates"')
 

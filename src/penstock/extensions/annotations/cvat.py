@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree as ET
 
 import numpy as np
 
 from penstock.datasets import listing
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import annotated, shapes, typed, voc
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
@@ -16,13 +19,7 @@ from penstock.datasets.layouts.shapes import Bitmap, Shape
 from penstock.images.header import MAX_PIXELS
 from penstock.kinds.items import named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from xml.etree import ElementTree as ET
-
-    from penstock.datasets.layout import Layout
-    from penstock.values import Bits
+from penstock.values import Bits
 
 _ROOT: Final = b"<annotations"
 _HEAD: Final = 4096  # bytes in which the root of the tree begins

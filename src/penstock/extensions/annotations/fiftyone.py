@@ -6,11 +6,13 @@ Samples may have a mask for the whole image, in a file or in the JSON itself, an
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import cv2
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
@@ -23,12 +25,6 @@ from penstock.images import codecs, probe
 from penstock.images.formats import stored, stored_mask
 from penstock.kinds.items import FilePart, Item, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
 
 _MASKS: Final = frozenset({"mask", "mask_path"})
 _Fraction = Annotated[float, msgspec.Meta(ge=-1, le=2)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
@@ -12,12 +13,8 @@ from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import annotated, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
+from penstock.datasets.layouts.shapes import Shape
 from penstock.kinds.items import Item, Labels, Problem, named
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from penstock.datasets.layouts.shapes import Shape
 
 _NAME: Final = "metadata.jsonl"
 _FILE: Final = "file_name"

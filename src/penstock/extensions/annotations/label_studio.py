@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock.datasets import listing
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import annotated, jsons, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
@@ -20,14 +23,6 @@ from penstock.extensions.annotations.brush import painted
 from penstock.images.header import MAX_PIXELS
 from penstock.kinds.items import Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from penstock.datasets.layout import Layout
 
 _WHOLE: Final = (b'"annotations"', b'"result"', b'"data"')
 _SHORT: Final = (b'"annotator"', b'"annotation_id"')  # the export JSON-MIN

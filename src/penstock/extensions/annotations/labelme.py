@@ -8,9 +8,10 @@ import math
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from penstock.datasets import class_lists, listing
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import annotated, jsons, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
@@ -19,10 +20,7 @@ from penstock.errors import DatasetError, ImageError
 from penstock.images import codecs
 from penstock.kinds.items import FilePart, Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from penstock.datasets.layout import Layout
-    from penstock.values import Bits
+from penstock.values import Bits
 
 _KEYS: Final = (b'"shapes"', b'"imagePath"')
 _PAIR: Final = 2

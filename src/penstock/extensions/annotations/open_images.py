@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
@@ -13,10 +15,6 @@ from penstock.datasets.layouts.lookup import Images, unnamed_images
 from penstock.errors import DatasetError
 from penstock.kinds.items import Box, Item, Labels, Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 _COLUMNS: Final = {"imageid", "labelname", "xmin", "xmax", "ymin", "ymax"}
 _EDGES: Final = ("xmin", "ymin", "xmax", "ymax")

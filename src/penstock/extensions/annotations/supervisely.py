@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 
 from penstock.datasets import listing
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import annotated, jsons, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.shapes import Bitmap, Shape
 from penstock.errors import DatasetError
 from penstock.kinds.items import named
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from penstock.datasets.layout import Layout
-    from penstock.values import Bits
+from penstock.values import Bits
 
 
 def recognise(folder: Path) -> Layout | None:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from penstock.datasets import listing
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import annotated, jsons, shapes, typed
 from penstock.datasets.layouts.annotated import AnnotatedImage, Annotations
 from penstock.datasets.layouts.lookup import Images
+from penstock.datasets.layouts.shapes import Shape
 from penstock.kinds.items import Problem, named
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from penstock.datasets.layout import Layout
-    from penstock.datasets.layouts.shapes import Shape
 
 _KEYS: Final = (b'"regions"', b'"filename"')
 _PROJECT: Final = "_via_img_metadata"

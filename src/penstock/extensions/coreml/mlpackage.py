@@ -12,18 +12,15 @@ import logging
 import shutil
 import tempfile
 import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 from torch import nn
 
 from penstock.errors import RecipeError, is_out_of_memory, not_installed, reason_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from penstock.tasks import Graph
+from penstock.tasks import Graph
 
 _COLORS: Final = 3
 _BYTE: Final = 8

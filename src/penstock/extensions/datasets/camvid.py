@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from penstock.datasets import listing
+from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import legend, masks, published
 from penstock.kinds.items import Labels
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from penstock.datasets.layout import Layout
 
 CLASSES: Final = (
     "sky", "building", "pole", "road", "pavement", "tree", "sign", "fence", "car", "pedestrian", "bicyclist",

@@ -7,7 +7,8 @@ plane, the green and the blue one, row by row. There is no header.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,9 +16,6 @@ from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.images import codecs
 from penstock.kinds.items import FilePart, Item, Labels, Problem
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _SIDE: Final = 32
 _PIXELS: Final = 3 * _SIDE**2

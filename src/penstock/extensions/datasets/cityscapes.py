@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
@@ -10,9 +11,6 @@ from penstock.datasets.layouts import published
 from penstock.datasets.layouts.mask_problems import outside
 from penstock.datasets.layouts.masks import labels_of
 from penstock.kinds.items import Item, Labels, Problem
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CLASSES: Final = (
     "road", "sidewalk", "building", "wall", "fence", "pole", "traffic light", "traffic sign", "vegetation", "terrain",

@@ -6,21 +6,18 @@ import gzip
 import math
 import zlib
 from functools import cache, partial
-from typing import TYPE_CHECKING, BinaryIO, Final
+from gzip import GzipFile
+from pathlib import Path
+from typing import BinaryIO, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.errors import DatasetError
 from penstock.images import codecs
 from penstock.kinds.items import FilePart, Item, Labels, Problem
-
-if TYPE_CHECKING:
-    from gzip import GzipFile
-    from pathlib import Path
-
-    from numpy.typing import NDArray
 
 _FILES: Final = {"train": ("train-images", "train-labels"), "test": ("t10k-images", "t10k-labels")}
 _EMNIST: Final = {

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from penstock.datasets import listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts.numbered import by_number
 from penstock.kinds.items import Item, Labels, Problem, named
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def recognise(folder: Path) -> Layout | None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
 from penstock.datasets.layouts import voc
 from penstock.kinds.items import Item, Labels, Problem, named
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _LISTS: Final = {"train": "trainval.txt", "test": "test.txt"}
 _TRIMAPS: Final = Labels(("background", "pet"), mapping={1: 1, 2: 0, 3: 255})  # 3 is the border

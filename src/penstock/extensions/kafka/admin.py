@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from penstock.extensions.kafka import mistakes, settings
 from penstock.extensions.kafka.library import librdkafka, opened
 from penstock.extensions.kafka.log import Extent, Topic
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from penstock.extensions.kafka.settings import TopicAddress
+from penstock.extensions.kafka.settings import TopicAddress
 
 Response = TypeVar("Response")
 

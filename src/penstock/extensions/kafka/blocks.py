@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from penstock.extensions.kafka.log import Message
 from penstock.sources import waiting
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from penstock.extensions.kafka.log import Message
-
-    Block = Mapping[int, Message]
+Block = Mapping[int, Message]
 
 _AROUND: Final = 700  # bytes of the objects around a value: message, headers, numbers, places in tables (tracemalloc)
 

@@ -9,18 +9,15 @@ import os
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from penstock.errors import AwayError
 from penstock.extensions.kafka import admin, mistakes, settings
 from penstock.extensions.kafka.library import librdkafka, opened
 from penstock.extensions.kafka.log import Message, Topic
+from penstock.extensions.kafka.settings import TopicAddress
 from penstock.sources import waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from penstock.extensions.kafka.settings import TopicAddress
 
 _LOGGER: Final = logging.getLogger("penstock.kafka")
 _PATIENCE: Final = 0.1  # seconds that one call to librdkafka may wait

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock.custom import import_path_of
 from penstock.datasets.class_lists import check_letters
 from penstock.datasets.description import Description, SplitInfo, check_task
+from penstock.datasets.verification import Verdict
 from penstock.errors import DatasetError, EmptySourceError, SourceError, UnknownSourceError
 from penstock.extensions.kafka.client import KafkaLog
+from penstock.extensions.kafka.log import Log, Message
 from penstock.extensions.kafka.mistakes import nothing
 from penstock.extensions.kafka.ranges import Range
+from penstock.extensions.kafka.settings import TopicAddress
 from penstock.extensions.kafka.source import KafkaSource, together
 from penstock.extensions.kafka.topic_format import ABOUT, About, parsed, topic_of
 from penstock.extensions.kafka.verification import verify_topics
 from penstock.progress import silent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from penstock.datasets.verification import Verdict
-    from penstock.extensions.kafka.log import Log, Message
-    from penstock.extensions.kafka.settings import TopicAddress
-    from penstock.values import Snapshot
+from penstock.values import Snapshot
 
 _LOOKED_AT: Final = 64  # offsets among which the first record must be, behind holes
 _BLOCK_BYTES: Final = 16 << 20

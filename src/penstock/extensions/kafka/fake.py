@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from penstock.errors import SourceError
 from penstock.extensions.kafka import mistakes
 from penstock.extensions.kafka.log import Extent, Message, Topic
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from penstock.errors import SourceError
 
 
 @dataclass

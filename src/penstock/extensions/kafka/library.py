@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from penstock.errors import SourceError, not_installed
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 def librdkafka(module: str = "confluent_kafka") -> Any:

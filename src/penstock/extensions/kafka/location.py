@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
-from penstock.datasets.locations import Stream
+from penstock.datasets import Dataset, FolderDataset
+from penstock.datasets.locations import Creation, Published, Stream
 from penstock.extensions.kafka.client import KafkaLog
 from penstock.extensions.kafka.dataset import TopicDataset, TopicState
 from penstock.extensions.kafka.publishing import publish
 from penstock.extensions.kafka.pulling import pull
 from penstock.extensions.kafka.ranges import parse_range
 from penstock.extensions.kafka.settings import TopicAddress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from penstock.datasets import Dataset, FolderDataset
-    from penstock.datasets.locations import Creation, Published
 
 
 @dataclass(frozen=True)

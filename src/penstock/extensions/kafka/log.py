@@ -4,11 +4,9 @@ kept in memory; one suite of tests holds both to the same words.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)

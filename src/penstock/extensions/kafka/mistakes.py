@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
 from penstock.errors import AwayError, EmptySourceError, ExpiredError, SourceError, UnknownSourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _HOUR: Final = 3_600_000
 _CHECK_BROKER: Final = "Check the address, that the broker runs, and the settings in PENSTOCK_KAFKA_PROPERTIES"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
 from penstock.extensions.kafka import mistakes
+from penstock.extensions.kafka.log import Extent, Topic
 from penstock.values import Partition, Snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock.extensions.kafka.log import Extent, Topic
 
 _NEAR: Final = 0.1  # fraction of what is held: what retention takes next
 

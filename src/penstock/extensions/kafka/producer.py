@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final, Self
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Final, Self
 
+from penstock.datasets.locations import Creation
 from penstock.errors import SourceError
 from penstock.extensions.kafka import admin, settings
 from penstock.extensions.kafka.library import librdkafka, opened
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import TracebackType
-
-    from penstock.datasets.locations import Creation
-    from penstock.extensions.kafka.settings import TopicAddress
+from penstock.extensions.kafka.settings import TopicAddress
 
 _PATIENCE: Final = 0.2  # seconds that one call to librdkafka may wait
 OVERHEAD: Final = 512  # bytes that a record's frame may add to key, headers and value

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Self
+from types import TracebackType
+from typing import Final, Self
 
-from penstock.datasets.locations import Published
+from penstock.datasets.description import FolderDataset
+from penstock.datasets.locations import Creation, Published
 from penstock.errors import DatasetError
 from penstock.extensions.kafka.client import KafkaLog
+from penstock.extensions.kafka.log import Log, Message, Topic
 from penstock.extensions.kafka.producer import OVERHEAD, TopicWriter, create
+from penstock.extensions.kafka.settings import TopicAddress
 from penstock.extensions.kafka.source import KafkaSource
 from penstock.extensions.kafka.topic_format import ABOUT, DIGEST, ORIGIN, About, digest, topic_of
 from penstock.progress import counted, silent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import TracebackType
-
-    from penstock.datasets.description import FolderDataset
-    from penstock.datasets.locations import Creation
-    from penstock.extensions.kafka.log import Log, Message, Topic
-    from penstock.extensions.kafka.settings import TopicAddress
-    from penstock.values import Record
+from penstock.values import Record
 
 _SETTLED: Final = 0.5  # seconds in which nothing more may arrive of a publisher that was killed
 _MAX_LOOKS: Final = 20  # somebody else may write all the time

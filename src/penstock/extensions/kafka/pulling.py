@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from penstock import files
 from penstock.datasets.description import FolderDataset, ShardInfo, SplitInfo
 from penstock.datasets.packing import refuse_others
+from penstock.extensions.kafka.dataset import TopicDataset
 from penstock.kinds import Counts
 from penstock.progress import silent
 from penstock.records import ShardWriter, manifest
 from penstock.records import index as indexing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from penstock.extensions.kafka.dataset import TopicDataset
-    from penstock.values import Partition, Record, Snapshot
+from penstock.values import Partition, Record, Snapshot
 
 _FILE: Final = "provenance.json"
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from penstock.errors import SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from penstock.extensions.kafka.log import Extent, Log
+from penstock.extensions.kafka.log import Extent, Log
 
 
 @dataclass(frozen=True)

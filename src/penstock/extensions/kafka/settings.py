@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 from penstock.errors import SourceError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 SCHEME: Final = "kafka://"
 _FILE: Final = "PENSTOCK_KAFKA_PROPERTIES"

@@ -6,12 +6,14 @@ import contextlib
 import logging
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from penstock.errors import AwayError, ExpiredError, SourceError
 from penstock.extensions.kafka import mistakes
 from penstock.extensions.kafka.blocks import Blocks, RecordRun
+from penstock.extensions.kafka.log import Extent, Log, Message, Topic
 from penstock.extensions.kafka.partitions import (
     compare,
     epoch_of,
@@ -26,11 +28,6 @@ from penstock.extensions.kafka.partitions import (
 from penstock.extensions.kafka.ranges import Range
 from penstock.sources import waiting
 from penstock.values import Partition, Record, Snapshot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from penstock.extensions.kafka.log import Extent, Log, Message, Topic
 
 Response = TypeVar("Response")
 

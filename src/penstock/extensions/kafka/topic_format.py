@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from penstock.datasets.bounds import Bits, Channels, Count, LabelId, Side  # noqa: TC001 - msgspec needs them
+from penstock.datasets.bounds import Bits, Channels, Count, LabelId, Side
+from penstock.datasets.description import Description, SplitInfo
 from penstock.errors import DatasetError
-
-if TYPE_CHECKING:
-    from penstock.datasets.description import Description, SplitInfo
 
 ORIGIN: Final = "penstock-origin"
 DIGEST: Final = "penstock-digest"

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from penstock.datasets import listing
 from penstock.errors import SchemaError
 from penstock.records import framing
 from penstock.records.example import Fields
 from penstock.records.framing import HEADER, OVERHEAD, RecordLocation
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
 _SHARD: Final = re.compile(r"[.-]\d{5}-of-\d{5}$")
 _ENDS: Final = (".tfrecord", ".tfrecords", ".record", ".records")

@@ -9,9 +9,14 @@ What a record holds is told from the names of the fields in the first one. Tenso
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
@@ -29,16 +34,7 @@ from penstock.images import codecs
 from penstock.images.formats import stored_mask
 from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from penstock.records.example import Fields
-
+from penstock.records.example import Fields
 
 _MAP_ITEM: Final = re.compile(r"item\s*\{([^{}]*)")
 _MAP_ID: Final = re.compile(r"\bid\s*:\s*(\d+)")

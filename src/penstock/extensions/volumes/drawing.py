@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
+from penstock.extensions.volumes.volume import Volume
 from penstock.images import drawing
-
-if TYPE_CHECKING:
-    from penstock.extensions.volumes.volume import Volume
-    from penstock.values import Pixels
-
+from penstock.values import Pixels
 
 _SHOWN: Final = 9
 _COLUMNS: Final = 3

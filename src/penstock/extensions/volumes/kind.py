@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import LabelError, SchemaError
 from penstock.images import PixelFormat, codecs, drawing, probe
-from penstock.kinds.base import TILE
+from penstock.kinds.base import TILE, Described
 from penstock.kinds.fields import decode_name, decode_segmentation
 from penstock.kinds.labels import LabelSet
 from penstock.kinds.segmentation import SegmentationKind
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from penstock.kinds.base import Described
-    from penstock.values import Pixels, Record
+from penstock.values import Pixels, Record
 
 
 class VolumesKind(SegmentationKind):

@@ -9,10 +9,14 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
-from pathlib import Path  # noqa: TC003 - of a named tuple
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from penstock.datasets import class_lists, listing
 from penstock.datasets.layout import Layout
@@ -24,13 +28,7 @@ from penstock.images import codecs, dicom
 from penstock.kinds.items import FilePart, Item, Labels, Problem, unlabelled_split
 from penstock.progress import counted
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Cut = Callable[[str, "Case", int], Iterator[Item]]
+Cut = Callable[[str, "Case", int], Iterator[Item]]
 
 _IMAGES: Final = ("images", "imagesTr")
 _LABELS: Final = ("labels", "labelsTr")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 import torch
 from torch import nn
 
 from penstock.errors import RecipeError, not_installed
 from penstock.models.architectures import unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 VOLUME_NETWORKS: Final = {"unet3d": "MONAI's residual U-Net (Kerfoot et al. 2018)"}
 _CHANNELS: Final = (16, 32, 64, 128)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final, Self
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from penstock.datasets.description import Description
 from penstock.datasets.listing import files as list_files
 from penstock.datasets.listing import is_image
 from penstock.errors import DatasetError, ImageError
@@ -17,21 +21,12 @@ from penstock.extensions.volumes.predictors import VolumePredictor, predictor_of
 from penstock.extensions.volumes.scores import dice
 from penstock.files import write_atomically
 from penstock.images import codecs, dicom
+from penstock.inference.model import TrainedModel
 from penstock.inference.other_inputs import OtherInputs, Written
 from penstock.inference.writing import finish_folder, prediction_folder, write_table
 from penstock.progress import counted, silent
-from penstock.tasks import Style
+from penstock.tasks import Style, Task
 from penstock.tasks.abilities import required
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from penstock.datasets.description import Description
-    from penstock.inference.model import TrainedModel
-    from penstock.tasks import Task
 
 
 class VolumeInputs(OtherInputs):

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from penstock.metrics.confusion import Confusion, SegmentationScores
 from penstock.metrics.means import mean_of_present
 from penstock.metrics.tables import percent, width_of
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import torch
-    from numpy.typing import NDArray
-
-    Matrix = tuple[tuple[int, ...], ...]
+Matrix = tuple[tuple[int, ...], ...]
 
 
 class Cases:

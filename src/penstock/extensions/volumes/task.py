@@ -2,48 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import nn
 
+from penstock.datasets.description import Description, SplitInfo
 from penstock.errors import LabelError, RecipeError
 from penstock.extensions.volumes.kind import VOLUMES, read_slices, telling_slice
 from penstock.extensions.volumes.network import VolumeNetwork, build_volume_network
 from penstock.extensions.volumes.predictors import PatchPredictor
 from penstock.extensions.volumes.scores import Cases, VolumeScores
-from penstock.feed import Field
+from penstock.feed import Field, Prepare
 from penstock.images import PixelFormat, probe
+from penstock.images.geometry import Size
 from penstock.kinds.fields import decode_segmentation
 from penstock.kinds.labels import LabelSet
-from penstock.settings import Augment, Objective
+from penstock.losses import Mixture
+from penstock.seeds import Generator
+from penstock.settings import Augment, Objective, TaskSettings
 from penstock.tasks.abilities import Ability
 from penstock.tasks.base import Task
-from penstock.tasks.exported import class_graph
+from penstock.tasks.exported import Graph, class_graph
 from penstock.tasks.objective import mixture, weights_of
-from penstock.tasks.roles import Exporter
+from penstock.tasks.roles import Exporter, Tensors
+from penstock.tasks.scoring import Collective
 from penstock.tasks.segmentation import MaskDrawing
+from penstock.values import Pixels, Record
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
-    from torch import nn
-
-    from penstock.datasets.description import Description, SplitInfo
-    from penstock.feed import Prepare
-    from penstock.images.geometry import Size
-    from penstock.losses import Mixture
-    from penstock.seeds import Generator
-    from penstock.settings import TaskSettings
-    from penstock.tasks.exported import Graph
-    from penstock.tasks.roles import Tensors
-    from penstock.tasks.scoring import Collective
-    from penstock.values import Pixels, Record
-
-    Box = tuple[int, int, int]
+Box = tuple[int, int, int]
 
 _MEAN, _STD = 127.5, 63.75  # of bytes; volumes bring no statistics of their own
 _LABELLED: Final = 1 / 3  # of patches are around a voxel that is not background, as nnU-Net has it

@@ -12,24 +12,20 @@ import contextlib
 import gzip
 import math
 import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.errors import ImageError, not_installed
 from penstock.images import dicom
+from penstock.images.geometry import Size
 from penstock.progress import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from penstock.images.geometry import Size
 
 SUFFIXES: Final = (".nii", ".nii.gz")
 MODALITIES: Final = 4
