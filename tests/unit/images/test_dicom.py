@@ -110,6 +110,10 @@ class TestImages:
         assert np.array_equal(pixels(one), 15 * VALUES)
         (tmp_path / "a.dcm").write_bytes(data(one))
         assert dicom.possible_values(tmp_path / "a.dcm") == (0, 65535)
+        table.LUTDescriptor = [4096, 0, 14]
+        one.ModalityLUTSequence = [table]
+        (tmp_path / "a.dcm").write_bytes(data(one))
+        assert dicom.possible_values(tmp_path / "a.dcm") == (0, 16383)
 
     def test_another_meaning_of_pixels_is_refused_by_name(self):
         one = dicom_file(VALUES, PhotometricInterpretation="HSV")

@@ -214,6 +214,8 @@ class TestMasks:
 
         ids = np.array([0, 255, 7], np.uint8)[IDS % 3]
         assert np.array_equal(decode_mask(stored_mask(done.getvalue(), "m"), "m"), ids)
+        indices = decode_mask(stored_mask(done.getvalue(), "m", palette=True), "m", palette=True)
+        assert np.array_equal(indices, IDS % 3)
 
     def test_of_a_colourful_palette_the_indices_are_the_ids_if_asked_for(self):
         image = Image.new("P", (30, 20))

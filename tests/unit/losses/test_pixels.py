@@ -123,3 +123,13 @@ def test_cross_entropy_is_a_sum_over_labelled_pixels():
     )
 
     assert CrossEntropy().sum(logits, target.to(torch.uint8), 255).item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_a_sixteenth_of_the_pixels_counts_though_all_are_right():
+    """Otherwise the mean of none would be no number."""
+    logits, target = torch.zeros(1, 2, 8, 8), torch.zeros(1, 8, 8, dtype=torch.uint8)
+    logits[:, 0] = torch.linspace(5, 9, 64).reshape(8, 8)
+    own = sorted(logits.softmax(dim=1)[:, 0].flatten().tolist())[:4]
+    loss = CrossEntropy(ohem_threshold=0.2).sum(logits, target, IGNORE)
+
+    assert loss.item() == pytest.approx(-torch.tensor(own).log().mean().item() * 64, rel=1e-4)

@@ -24,3 +24,9 @@ def test_scores_are_their_definitions_however_images_are_divided():
     assert scores["sad"] == pytest.approx(np.abs(found - true).sum() / 1000)
     assert scores["iou"] == pytest.approx(((found > 0.5) & (true > 0.5)).sum() / ((found > 0.5) | (true > 0.5)).sum())
     assert whole.scores().summary() == {"mae": scores["mae"], "iou": scores["iou"]}
+
+
+def test_nothing_is_found_where_nothing_is():
+    empty = Mattes(-1)
+    empty.update(torch.zeros(1, 4, 4), torch.zeros(1, 4, 4, dtype=torch.int16))
+    assert empty.scores().iou == 1.0

@@ -116,3 +116,21 @@ def test_a_browser_shows_it_whole(runs, tmp_path, width):
     said, complaints = run_in(page, script, tmp_path, width=width)
     assert said == "true|step 2: 0001-a 0.75, 0002-b 0.5, 0003-c 0.75, 0004-d 0.75"
     assert complaints == []
+
+
+def test_scores_on_the_same_data_have_a_table(runs, tmp_path):
+    for number, run in enumerate(runs[:2]):
+        scores = {
+            "mean_iou": 0.25 + number / 4,
+            "split": "val",
+            "step": 2,
+            "content": "beef",
+            "data": "/d/today",
+            "notes": [],
+        }
+        (run / "evaluations").mkdir()
+        (run / "evaluations/val-on-today.json").write_text(json.dumps(scores))
+    found = tables(write_comparison(runs[:2], tmp_path / "page.html").read_text())
+
+    (row,) = [row for row in found["Scores on the same data"] if row[0].startswith("mean_iou")]
+    assert row[1:] == ["0.25", "0.5"]

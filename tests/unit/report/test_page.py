@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from support.browser import needs_browser, run_in
 from support.commands import call
+from support.run_folders import write_run
 from support.training import recipe
 
 from penstock.assembly import load_checkpoint
@@ -125,6 +126,14 @@ def test_events_are_listed(evaluated_run):
     assert [row[0] for row in rows] == [line["time"] for line in events]
     assert [row[1].partition(":")[0] for row in rows] == [line["event"] for line in events]
     assert f"<summary>Events ({len(events)})</summary>" in text
+
+
+def test_settings_that_changed_are_listed_one_by_one(tmp_path):
+    changed = {"event": "changed", "step": 2, "settings": {"optimizer.lr": [0.1, 0.01], "train.steps": [2, 4]}}
+    run = write_run(tmp_path / "0001-a", events=["started", changed], environment={"exact": True})
+    text = write_report(RunFolder(run)).read_text()
+
+    assert "<td>changed: step 2, optimizer.lr 0.1 to 0.01, train.steps 2 to 4</td>" in text
 
 
 @needs_browser

@@ -90,3 +90,13 @@ def test_only_what_is_drawn_is_in_the_json():
     document = CocoDocument(("fig",))
     found.add_to(document, "a.png", Style(score=0.5))
     assert [each["score"] for each in json.loads(document.encoded())["annotations"]] == [0.9]
+
+
+def test_a_low_score_is_in_the_json_if_it_is_asked_for_and_one_at_the_limit_is_not():
+    boxes = np.array([[1, 1, 9, 9], [2, 2, 8, 8]], np.float32)
+    found = BoxPrediction(
+        np.zeros((16, 16, 3), np.uint8), boxes, np.array([0.25, 0.125], np.float32), np.array([0, 0]), ("fig",)
+    )
+    document = CocoDocument(("fig",))
+    found.add_to(document, "a.png", Style(score=0.125))
+    assert [each["score"] for each in json.loads(document.encoded())["annotations"]] == [0.25]

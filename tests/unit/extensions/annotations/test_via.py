@@ -38,3 +38,21 @@ def test_an_attribute_without_values_is_no_class(tmp_path):
     found = boxes(tmp_path, {"health": "", "species": "elm"}, {"health": "", "species": "oak"})
     assert found.labels.classes == ("elm", "oak")
     assert "several attributes" not in {problem.kind for problem in found.problems}
+
+
+def test_regions_may_be_in_a_table(tmp_path):
+    """As its first versions wrote them; of boxes that are ticked, the class is the one that is."""
+    write(tmp_path / "a.jpg", make_image((24, 32)))
+    shape = {"name": "rect", "x": 4, "y": 5, "width": 10, "height": 8}
+    regions = {
+        str(number): {
+            "shape_attributes": {**shape, "x": 4 + number},
+            "region_attributes": {"type": {"elm": False, "oak": True}},
+        }
+        for number in range(2)
+    }
+    write(tmp_path / "via.json", json.dumps({"a.jpg1": {"filename": "a.jpg", "regions": regions}}))
+
+    found = inspect(tmp_path)
+    assert found.labels.classes == ("oak",)
+    assert [(box.left, box.right) for box in found.items[0].item.label] == [(4, 14), (5, 15)]

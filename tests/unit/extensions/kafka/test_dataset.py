@@ -74,7 +74,10 @@ def test_what_is_kept_of_a_first_record_is_checked(first):
 
 
 class TestWhatATopicSays:
-    ABOUT = About("segmentation", ("a", "b"), original=(4, 7), value_range=(-160.0, 240.0), channels=1, bits=16)
+    ABOUT = About(
+        "segmentation", ("a", "b"), original=(4, 7), value_range=(-160.0, 240.0), channels=1, bits=16, mean=(0.5,),
+        std=(0.25,), modalities=1, mapping=((21, 255),), colors=((1, 2, 3), (4, 5, 6)),
+    )  # fmt: skip
 
     def dataset(self):
         part = parse_range(FakeLog("t", 1), "0:2", "0:5")

@@ -31,7 +31,9 @@ class TestAddress:
 
     def test_properties_come_from_a_file_and_from_variables(self, tmp_path):
         file = tmp_path / "p"
-        file.write_text("# a comment\nsecurity.protocol = SASL_SSL\nsasl.username=me=you\n\n")
+        file.write_text(
+            "# a comment\n! another = 1\nsecurity.protocol = SASL_SSL\nsasl.username=me=you\nsasl.password=old\n\n"
+        )
         found = settings.properties(
             {"PENSTOCK_KAFKA_PROPERTIES": str(file), "PENSTOCK_KAFKA_SASL_PASSWORD": "x", "OTHER": "y"}
         )
@@ -42,6 +44,9 @@ class TestAddress:
             lambda: settings.properties({"PENSTOCK_KAFKA_PROPERTIES": str(file)}),
             f"{file}, line 1: expected key=value, found no equals sign. Fix that line.",
         )
+
+    def test_damaged_records_are_not_trusted(self):
+        assert settings.reading("h:1")["check.crcs"] is True
 
     def test_what_exactness_rests_on_is_fixed_and_said(self, monkeypatch, caplog):
         monkeypatch.setenv("PENSTOCK_KAFKA_AUTO_OFFSET_RESET", "latest")

@@ -171,6 +171,14 @@ class TestPin:
             "topic to shards, or keep them longer"
         ]
 
+    def test_those_that_stay_for_longer_are_not(self, caplog):
+        log = FakeLog("t")
+        log.settings["retention.ms"] = str(10 * 3_600_000)
+        log.append(b"1", milliseconds=int(1000 * (time.time() - 8.5 * 3600)))
+        KafkaSource(log).snapshot()
+
+        assert caplog.messages == []
+
     def test_while_a_snapshot_is_read_too(self, caplog):
         log = FakeLog("t")
         for _ in range(8):

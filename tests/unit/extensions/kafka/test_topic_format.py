@@ -10,7 +10,7 @@ def test_what_is_said_of_a_dataset_in_a_topic_is_what_its_description_says(packe
 
     described = dataclasses.replace(packed.description, original=(0, 5, 6), mapping=((21, 255), (5, 6)))
     described = dataclasses.replace(described, colors=((1, 2, 3), (4, 5, 6), (7, 8, 9)))
-    split = described.splits["train"]
+    split = dataclasses.replace(described.splits["train"], objects=600)
     found = json.loads(About.of(described, split).encoded())
 
     assert found == {
@@ -19,6 +19,7 @@ def test_what_is_said_of_a_dataset_in_a_topic_is_what_its_description_says(packe
         "ignore_label": 255,
         "height": split.height,
         "width": split.width,
+        "objects": 600,
         "original": [0, 5, 6],
         "mapping": [[21, 255], [5, 6]],
         "mean": list(described.mean),

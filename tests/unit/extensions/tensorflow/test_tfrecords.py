@@ -165,3 +165,69 @@ def test_a_mask_of_another_size_and_a_mask_too_few_are_named(tmp_path):
         "train.record#2: expected a mask for each of 2 objects, found 1. Write the record again, or leave it out."
     )
     assert "train.record#0, object 0: expected a mask of 24 x 32, like its image, found 12 x 16." in messages[1]
+
+
+def _shard(path, *records):
+    """Records of images with other fields each."""
+    held = {"image/height": 24, "image/width": 32}
+    miniatures.shard(
+        path, [{"image/encoded": miniatures.make_image(seed=n), **held, **more} for n, more in enumerate(records)]
+    )
+
+
+def test_crowds_are_told_from_objects(tmp_path):
+    edges = {f"image/object/bbox/{edge}": [0.25, 0.5] for edge in ("xmin", "ymin")}
+    edges |= {f"image/object/bbox/{edge}": [0.5, 0.75] for edge in ("xmax", "ymax")}
+    masks = [raw_folders.square(at=2 + 4 * number) for number in range(2)]
+    _shard(
+        tmp_path / "train.record",
+        {
+            **edges,
+            "image/object/class/label": [1, 1],
+            "image/object/class/text": [b"fig", b"fig"],
+            "image/object/is_crowd": [0, 1],
+            "image/object/mask": [miniatures.gray(mask) for mask in masks],
+        },
+    )
+    for task in ("detection", "instances"):
+        (each,) = inspect(tmp_path, how=LayoutOptions(task=task)).items
+        assert [shown.crowd for shown in each.item.label] == [False, True]
+
+
+def test_edges_may_be_pixels_in_whole_numbers(tmp_path):
+    edges = {"left": [4], "top": [6], "right": [24], "bottom": [12]}
+    _shard(tmp_path / "train.record", {**edges, "kind": [0], "image/filename": "a.jpg"})
+    fields = {
+        "image": "image/encoded",
+        "label": "kind",
+        "xmin": "left",
+        "ymin": "top",
+        "xmax": "right",
+        "ymax": "bottom",
+    }
+
+    (each,) = inspect(tmp_path, how=LayoutOptions(fields=fields)).items
+    assert [(box.left, box.top, box.right, box.bottom) for box in each.item.label] == [(4, 6, 24, 12)]
+
+
+def test_records_of_one_name_have_names_of_their_own(tmp_path):
+    same = {"image/class/label": [0], "image/filename": "a.jpg"}
+    _shard(tmp_path / "train.record", same, {**same, "image/class/label": [1]})
+
+    assert [each.item.name for each in inspect(tmp_path).items] == ["a", "a-train.record-000001"]
+
+
+def test_no_label_is_no_class(tmp_path):
+    """TensorFlow Datasets writes -1 where labels are kept back."""
+    _shard(tmp_path / "train.record", *({"image/class/label": [label]} for label in (0, 1, -1)))
+
+    found = inspect(tmp_path)
+    assert found.labels.classes == ("class0", "class1")
+    assert [problem.kind for problem in found.fatal] == ["label outside the classes"]
+
+
+def test_the_nearest_folder_names_the_split(tmp_path):
+    for place in ("train/part1", "train/val"):
+        _shard(tmp_path / place / "a.record", {"image/class/label": [0]}, {"image/class/label": [1]})
+
+    assert {split: len(items) for split, items in inspect(tmp_path).splits.items()} == {"train": 2, "val": 2}

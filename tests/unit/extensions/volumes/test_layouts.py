@@ -91,6 +91,18 @@ def test_a_single_modality_is_gray_with_square_pixels():
     assert [channels_of(count) for count in (1, 2, 3, 4)] == [1, 3, 3, 4]
 
 
+def test_values_of_0_and_the_ends_do_not_count_for_the_range():
+    """Most of a scan is air, and a single voxel may be a hundred times as bright as the rest."""
+    voxels = np.zeros((20, 20, 10), np.float32)
+    voxels[5:15, 5:15] = np.random.default_rng(0).uniform(100, 200, (10, 10, 10))
+    voxels[5, 5, 5], voxels[6, 6, 6] = 20_000, -20_000
+    low, high = np.percentile(voxels[voxels != 0], (0.5, 99.5))
+    expected = ((voxels - low) / (high - low) * 255).clip(0, 255)
+    images = Volume("v", voxels[np.newaxis], np.diag([1.0, 1, 5, 1])).images(1)
+
+    assert np.abs(np.sort(images.ravel()) - np.sort(expected.ravel())).max() <= 1
+
+
 def test_a_file_of_one_modality_may_say_so_with_a_fourth_axis(tmp_path):
     voxels = [volume_scene(number)[0] for number in (1, 2)]
     plain = [write_volume(tmp_path / f"plain{n}.nii", stored(each, "RAS")) for n, each in enumerate(voxels)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from support.commands import call
-from support.volumes import nibabel, stored, volume_scene, write_volume
+from support.volumes import dicom_file, nibabel, stored, volume_scene, write_volume
 
 import penstock as ps
 from penstock.errors import DatasetError
@@ -39,6 +39,7 @@ def test_labels_are_written_in_the_geometry_of_the_input(tmp_path):
     image = nibabel.load(source)
     image.header.set_xyzt_units("mm")
     image.header["descrip"] = b"scanner 7"
+    image.header["cal_min"], image.header["cal_max"] = -100, 900  # the window of a scan, in which labels are black
     nibabel.save(image, source)
     volume = read_volume([source])
     own = read_labels(write_volume(tmp_path / "l.nii", stored(labels, "PIR", (0.8, 1.1, 2.5))), volume)
@@ -117,3 +118,12 @@ def test_volumes_of_one_name_are_refused(tmp_path):
         nibabel.save(nibabel.Nifti1Image(np.ones((4, 4, 4), np.float32), np.eye(4)), path)
     with pytest.raises(DatasetError, match=r"that scan\.nii\.gz is wanted twice"):
         _refuse_overwriting(_cases(paths, None), tmp_path / "out")
+
+
+def test_a_series_of_slices_is_scored_by_the_labels_of_its_name(tmp_path):
+    (tmp_path / "p7").mkdir()
+    dicom_file(np.zeros((4, 5), np.int16)).save_as(tmp_path / "p7/1.dcm", enforce_file_format=True)
+    truth = write_volume(tmp_path / "truth/p7.nii.gz", stored(volume_scene()[1], "RAS"))
+
+    assert [case.labels for case in _cases([tmp_path / "p7"], tmp_path / "truth")] == [truth]
+    assert [case.labels for case in _cases([tmp_path / "p7"], tmp_path)] == [None]
