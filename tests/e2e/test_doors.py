@@ -112,7 +112,9 @@ def test_a_run_keeps_what_was_given_and_where_the_rest_comes_from(packed, tmp_pa
         device="cpu", runs=tmp_path,
     )  # fmt: skip
     kept = json.loads((run.path / "settings.json").read_text())
+    manifest = json.loads((run.path / "checkpoints/step-00000001/manifest.json").read_text())
 
+    assert kept.pop("run") == manifest["run"]
     assert kept == {
         "given": {
             "data.path": str(packed.folder), "model.name": "unet:test_resnet", "model.weights": "none",

@@ -35,6 +35,7 @@ def doubts(items: Sequence[InspectedItem], labels: Labels, folder: Path, kind: K
         *_alike(labels.classes),
         *_misspelt(items, labels.classes, kind),
         *_joined(labels.classes),
+        *_of_two_kinds(labels.classes),
     ):
         yield Problem("classes alike", place, message, fatal=False, whole=True)
 
@@ -87,6 +88,15 @@ def _missing(classes: Sequence[str]) -> Iterator[str]:
     for name in classes if len(classes) > 1 else ():
         if _ABSENT.fullmatch(name):
             yield f"class {name!r} is a class of its own: if it stands for a label that is missing, remove its rows."
+
+
+def _of_two_kinds(classes: Sequence[str]) -> Iterator[str]:
+    """Numbers from 0 or 1 on beside as many words or more, as where some rows have the id and others the name."""
+    numbers = sorted(int(name) for name in classes if re.fullmatch(r"\d{1,3}", name))
+    words = [name for name in classes if name.isalpha() and len(name) > 1]
+    if numbers and numbers[0] <= 1 and numbers == [*range(numbers[0], numbers[-1] + 1)] and len(words) >= len(numbers):
+        first, last = numbers[0], numbers[-1]
+        yield f"classes {first} to {last} are numbers and others are words: if they are ids, write the names."
 
 
 def _alike(classes: Sequence[str]) -> Iterator[str]:

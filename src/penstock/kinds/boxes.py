@@ -71,7 +71,7 @@ def other_size(name: str, stated: tuple[int, int], size: tuple[int, int], *, fit
     if stated == size[::-1]:
         fix = (
             "If they were drawn on the image as it is stored, remove the orientation from the file, for example with "
-            "exiftool -Orientation= FILE"
+            "exiftool -Orientation= FILE. If only height and width were exchanged, use --trust-image-size"
         )
     elif abs(height - width) < _ALIKE * width and height > _LARGER:
         fix = f"The annotations are of an image {height:.3g} times as large. Use that image"

@@ -131,7 +131,7 @@ def _doubtful_ids(items: Sequence[InspectedItem], labels: Labels, folder: Path) 
         )
         yield Problem(_BINARY_KIND, mask_name(example, folder), message, whole=True)
         return
-    if found == {0, 1, labels.ignore} and (mixed := _two_kinds(items, labels.ignore, folder)):
+    if found > {0, labels.ignore} and (mixed := _two_kinds(items, labels.ignore, folder)):
         yield mixed
         return
     classes = found - {labels.ignore}
@@ -161,16 +161,17 @@ def _renumbered(found: set[int]) -> str:
 
 
 def _two_kinds(items: Sequence[InspectedItem], ignore: int, folder: Path) -> Problem | None:
-    """Masks of 0 and 1 beside masks of 0 and 255, as where two sources were joined; None where one holds all three."""
-    kinds = [{i for i, _ in each.pixels} - {0} for each in items]
-    if {1, ignore} in kinds:
+    """Masks of 0 and 255 beside masks of ids from 0 on, as where two sources were joined; None where one holds both."""
+    kinds = [{i for i, _ in each.pixels} for each in items]
+    others = sorted({0}.union(*(kind for kind in kinds if kind != {0, ignore})))
+    if {0, ignore} not in kinds or others != [*range(len(others))]:
         return None
-    first = items[kinds.index({ignore})]
+    first = items[kinds.index({0, ignore})]
     name = mask_name(first, folder)
     message = (
-        f"{name}: expected the values of the other masks, 0 and 1, found 0 and {ignore}, where {ignore} is the ignore "
-        f"label. If it is the foreground too, use --map {ignore}=1. If it is to be ignored, name the classes with "
-        "--classes."
+        f"{name}: expected the values of the other masks, {_some(others[:-1])} and {others[-1]}, found 0 and {ignore}, "
+        f"where {ignore} is the ignore label. If it is a class, use --map {ignore}={1 if len(others) == 2 else 'ID'}. "  # noqa: PLR2004 - the background and one more
+        "If it is to be ignored, name the classes with --classes."
     )
     return Problem("masks of two kinds", name, message, whole=True)
 

@@ -7,7 +7,7 @@ import pytest
 import penstock as ps
 
 TRAIN = (
-    "data, settings, hooks, runs, name, go_on, max_time, on_event, accept_changes, trust, model, weights, init, strict, "
+    "data, settings, hooks, runs, name, go_on, max_time, on_event, progress, accept_changes, trust, model, weights, init, strict, "
     "task, loss, optimizer, lr, crop, batch, steps, epochs, patience, limit, overfit, fast_dev_run, seed, device, start, "
     "until, follow, replay_ratio, stall_timeout, retries"
 )

@@ -7,6 +7,8 @@ import pytest
 from support.layouts import notes
 from support.miniatures import gray, make_image, write
 
+from penstock.datasets import inspect
+
 
 def table(root, counts):
     """A table of images of some classes, so many of each."""
@@ -104,3 +106,20 @@ def test_a_negative_number_as_a_class_is_noted(tmp_path):
     rows = "".join(f"{number}.jpg,{number % 3 - 1}\n" for number in range(6))
     write(tmp_path / "labels.csv", f"file,label\n{rows}")
     assert notes(tmp_path) == ["class '-1' is a class of its own: if it marks what has no label, remove its rows."]
+
+
+@pytest.mark.parametrize(
+    ("others", "noted"), [(("0", "1", "2"), True), (("0", "1"), True), (("7",), False), (("A", "B"), False)]
+)
+def test_numbers_among_words_are_noted(tmp_path, others, noted):
+    for number, name in enumerate(("bird", "cat", "dog", *others)):
+        for count in range(2):
+            write(tmp_path / name / f"{count}.jpg", make_image(seed=2 * number + count))
+    found = [
+        problem.message
+        for problem in inspect(tmp_path).problems
+        if "are numbers and others are words" in problem.message
+    ]
+
+    message = f"classes 0 to {others[-1]} are numbers and others are words: if they are ids, write the names."
+    assert found == ([message] if noted else [])

@@ -85,18 +85,20 @@ def test_indices_of_palettes_that_differ_are_no_ids(tmp_path, second, told):
     assert [each.message for each in inspect(tmp_path, Labels(palette=True)).fatal] == ([expected] if told else [])
 
 
-def test_masks_of_0_and_1_beside_masks_of_0_and_255_are_refused(tmp_path):
+@pytest.mark.parametrize("highest", [1, 3])
+def test_masks_of_ids_beside_masks_of_0_and_255_are_refused(tmp_path, highest):
     for number in range(4):
         ids = np.zeros((24, 32), np.uint8)
-        ids[: 4 + number] = 1 if number % 2 else 255
+        ids[: 4 + number] = 1 + np.arange(32) % highest if number % 2 else 255
         write(tmp_path / f"images/{number}.jpg", make_image(seed=number))
         write(tmp_path / f"masks/{number}.png", encode_png(ids[..., np.newaxis]))
 
     assert [each.message for each in inspect(tmp_path).fatal] == [
-        "masks/0.png: expected the values of the other masks, 0 and 1, found 0 and 255, where 255 is the ignore label. If "
-        "it is the foreground too, use --map 255=1. If it is to be ignored, name the classes with --classes."
+        f"masks/0.png: expected the values of the other masks, {', '.join(map(str, range(highest)))} and {highest}, found 0 "
+        f"and 255, where 255 is the ignore label. If it is a class, use --map 255={1 if highest == 1 else 'ID'}. If it is to be "
+        "ignored, name the classes with --classes."
     ]
-    assert inspect(tmp_path, Labels(("background", "thing"))).fatal == []
+    assert inspect(tmp_path, Labels(tuple("abcd"[: highest + 1]))).fatal == []
 
 
 @pytest.mark.parametrize(("orientation", "told"), [(1, False), (3, True), (2, True), (6, False)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from penstock.kinds.items import Box, FilePart, Instance, Item, Labels, Problem,
 _IGNORED: Final = 255
 
 
+_SEVERAL: Final = 3  # ids that show something
 _GROUPS: Final = ("location", "seq_id", "video_id", "patient_id")
 
 
@@ -208,6 +209,7 @@ def _images(folder: Path, file: File, problems: list[Problem]) -> Iterator[_Show
             own.setdefault(first[each.image_id].id, []).append(each)
         else:
             problems.append(_nowhere(name, each))
+    problems += _perhaps_shifted(name, file.tree, first.keys())
     places, elsewhere = _places(folder, path), Images(folder)
     group = _group_field(file.tree.images)
     for image in files.values():
@@ -324,6 +326,22 @@ def _unlined(name: str, each: Annotation) -> Problem:
 def _left_out(name: str, each: Annotation) -> Problem:
     message = f"{name}: annotation {each.id} has no outline. It is left out."
     return Problem("object without an outline", name, message, fatal=False)
+
+
+def _perhaps_shifted(name: str, tree: Tree, known: Container[int | str]) -> list[Problem]:
+    """A problem where image ids of annotations may be counted from another number: whole numbers, of which some are no
+    image's, although there are as many as images.
+    """
+    there = {each.image_id for each in tree.annotations if isinstance(each.image_id, int)}
+    lost = sorted(number for number in there if number not in known)
+    if not lost or len(there) < len(tree.images) or len(there) < _SEVERAL:
+        return []
+    message = (
+        f"{name}: expected the ids of the {len(tree.images):,} images in the annotations, found as many of which "
+        f"{lost[0]} is no image's, as where the ids of one are counted from another number. Correct the image_id of "
+        "the annotations, or the ids of the images."
+    )
+    return [Problem("image ids that may be shifted", name, message, whole=True)]
 
 
 def _nowhere(name: str, each: Annotation) -> Problem:

@@ -432,7 +432,7 @@ def test_boxes_of_a_image_that_is_turned_or_of_another_size_are_named(tmp_path, 
     assert found[0] == (
         f"{name}: expected an image of 24 x 32 (height x width), which its annotations were made for, found 32 x 24, as viewers show "
         "it (EXIF orientation counts). If they were drawn on the image as it is stored, remove the orientation from the file, "
-        "for example with exiftool -Orientation= FILE."
+        "for example with exiftool -Orientation= FILE. If only height and width were exchanged, use --trust-image-size."
     )
     del exif[0x0112]
     image.save(tmp_path / name, exif=exif)
@@ -505,6 +505,23 @@ def test_decoded_boxes_are_those_of_pycocotools(tmp_path):
             np.testing.assert_allclose([m[2:] for m in mine], [t[2:] for t in theirs], atol=1e-4)
             seen += len(mine)
     assert seen >= 40
+
+
+def test_image_ids_that_begin_otherwise_are_a_problem(tmp_path):
+    """Each image would have the boxes of the next one, and the first ones would be left out."""
+
+    def shift(tree):
+        tree["annotations"] = [
+            {"id": n, "image_id": image["id"] - 1, "category_id": 3, "bbox": [2 + n, 3, 8, 9], "area": 72, "iscrowd": 0}
+            for n, image in enumerate(tree["images"])
+        ]
+
+    changed_coco(tmp_path, shift)
+    assert (
+        "annotations/instances_train2017.json: expected the ids of the 3 images in the annotations, found as many of which 6 is "
+        "no image's, as where the ids of one are counted from another number. Correct the image_id of the annotations, or the "
+        "ids of the images."
+    ) in words(tmp_path, LayoutOptions(task="detection"))
 
 
 class TestOutlines:
