@@ -33,7 +33,7 @@ def match(images: Collection[str], masks: Collection[str]) -> dict[str, list[str
 
 def are_shifted(images: Collection[str], masks: Collection[str], found: Mapping[str, Sequence[str]]) -> bool:
     """Whether images and masks that are paired by their numbers seem to count from different ones: there are as many,
-    no two have one name, and the numbers without a partner are below all images and above all masks, or the reverse.
+    and the numbers without a partner are below all images and above all masks, or the reverse.
 
     Args:
         images: all names, without suffix.
@@ -45,7 +45,7 @@ def are_shifted(images: Collection[str], masks: Collection[str], found: Mapping[
         [_number(name) for name in images if name not in found],
         [_number(name) for name in masks if name not in used],
     )
-    if not found or len(images) != len(masks) or not all(lonely) or used & {*images}:
+    if not found or len(images) != len(masks) or not all(lonely):
         return False
     paired = [_number(name) for name in found]
     return any(max(below) < min(paired) and max(paired) < min(above) for below, above in (lonely, lonely[::-1]))

@@ -114,18 +114,20 @@ def test_one_mask_is_not_that_of_two_images(tmp_path):
 
 
 @pytest.mark.parametrize(("first", "more"), [(0, 0), (2, 0), (0, 3)])
-def test_numbers_that_begin_otherwise_pair_nothing(tmp_path, first, more):
+@pytest.mark.parametrize(("image", "mask"), [("img_{:04}", "mask_{:04}"), ("{}", "{}")])
+def test_numbers_that_begin_otherwise_pair_nothing(tmp_path, first, more, image, mask):
     for number in range(1, 6 + more):
-        miniatures.write(tmp_path / f"images/img_{number:04}.jpg", miniatures.make_image(seed=number))
+        miniatures.write(tmp_path / f"images/{image.format(number)}.jpg", miniatures.make_image(seed=number))
         ids = np.random.default_rng(number).integers(0, 3, (24, 32), np.uint8)
-        miniatures.write(tmp_path / f"masks/mask_{number - 1 + first:04}.png", miniatures.gray(ids))
+        miniatures.write(tmp_path / f"masks/{mask.format(number - 1 + first)}.png", miniatures.gray(ids))
     said = (
         "images and masks: expected images and masks of equal numbers, found that they count from different ones. Rename "
-        "either, so that an image and its mask have one number."
+        "either, so that an image and its mask have one number. If an image and a mask are missing instead, remove those "
+        "that are alone."
     )
 
     assert said in words(tmp_path)
-    assert any("expected a mask in masks/, found none" in text for text in words(tmp_path))
+    assert any("expected a mask " in text and ", found none. Add" in text for text in words(tmp_path))
 
 
 def test_a_mask_that_is_missing_shifts_no_numbers(tmp_path):
