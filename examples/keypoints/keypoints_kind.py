@@ -82,9 +82,7 @@ class Keypoints(Kind):
             points = read_points(data, name, image.size, labels.classes)
         except (LabelError, OSError) as error:
             return inspected.with_problem(Problem("unreadable points", name, sentence(name, error)))
-        return replace(
-            inspected.labelled(hashed(data)), size=inspected.size + len(data), label=points[:, 2]
-        )
+        return replace(inspected.labelled(hashed(data)), size=inspected.size + len(data), label=points[:, 2])
 
     def encode(self, inspected, image, info, labels, folder):
         """The record: DeepLab's keys for the image, `image/points/json` and the names in their order."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Iterable, Sequence
@@ -51,9 +50,14 @@ def read_classes(folder: Path) -> tuple[str, ...]:
     for path in (folder / name for name in CLASS_FILES):
         if not path.is_file() or _is_no_list_of_classes(path):
             continue
-        with contextlib.suppress(*[DatasetError] if found else []):  # the first list is the one that is read
-            if names := _names_in(path):
-                found[path] = names
+        try:
+            names = _names_in(path)
+        except DatasetError:
+            if not found:  # the first list is the one that is read
+                raise
+            continue
+        if names:
+            found[path] = names
     first, names = next(iter(found.items()), (folder, ()))
     for path, others in found.items():
         if others != names and sorted(others) == sorted(names):
@@ -89,7 +93,7 @@ def _numbered(lines: Sequence[str], where: str) -> tuple[str, ...]:
         if len(pairs) < len(rows):
             pairs = [(int(each[2]), each[1].strip()) for line in rows if (each := _NAMED.fullmatch(line))]
         ids = [number for number, _ in pairs]
-        if not rows or len(pairs) < len(rows) or len({*pairs}) < len({name for _, name in pairs}):
+        if not rows or len(pairs) < len(rows):
             continue
         if len({*ids}) < len(ids) and _are_ids(ids):
             raise DatasetError(

@@ -59,8 +59,8 @@ def shifted(folder: Path, pair: Pair) -> Problem:
     name, masks = named(pair.images, folder), named(pair.masks or folder, folder)
     message = (
         f"{name} and {masks}: expected images and masks of equal numbers, found that they count from different ones. "
-        "Rename either, so that an image and its mask have one number. If an image and a mask are missing instead, remove "
-        "those that are alone."
+        "Rename either, so that an image and its mask have one number. If an image and a mask are missing instead, "
+        "remove those that are alone."
     )
     return Problem("numbers that begin otherwise", name, message, whole=True)
 
