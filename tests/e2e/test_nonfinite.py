@@ -71,7 +71,7 @@ def test_steps_are_left_out_and_the_others_are_learnt(skipped):
 def test_going_back_ends_as_leaving_out_does(chosen, skipped, tmp_path, save_every):
     folder, _ = train(apply(chosen, ["train.nonfinite=rewind", f"train.save_every={save_every}"]), tmp_path)
 
-    assert state(folder.path) == state(skipped.path)
+    assert without_checksums(folder.path) == without_checksums(skipped.path)
 
 
 @pytest.mark.parametrize("policy", ["skip", "rewind"])
@@ -82,7 +82,7 @@ def test_stopped_at_every_step_it_ends_as_if_it_had_not_been(chosen, skipped, tm
         resume(folder.path, hooks=[Stop(step)])
     resume(folder.path)
 
-    assert state(folder.path) == state(skipped.path)
+    assert without_checksums(folder.path) == without_checksums(skipped.path)
 
 
 def test_no_more_are_left_out_than_the_recipe_allows(chosen, skipped, tmp_path):
@@ -99,7 +99,7 @@ def test_a_run_that_ended_goes_on_once_it_may_leave_steps_out(chosen, skipped, t
     (run,) = tmp_path.iterdir()
     resume(run, ["train.nonfinite=skip"])
 
-    assert state(run) == state(skipped.path)
+    assert without_checksums(run) == without_checksums(skipped.path)
 
 
 @pytest.mark.parametrize(
