@@ -304,3 +304,4 @@ def test_a_number_is_a_square_crop_and_a_device_an_object_of_pytorch(packed):
     feed = ps.open(packed.folder)["train"].feed(batch=2, crop=32, seed=1)
     assert next(iter(feed)).arrays["image"].shape[:2] == (32, 32)
     assert settings_of(crop=64, device=torch.device("cpu")) == {"augment.crop": (64, 64), "train.device": "cpu"}
+    assert settings_of(crop=None, device=None) == {}

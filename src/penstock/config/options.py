@@ -76,8 +76,8 @@ def settings_of(
     more = as_settings(settings)
     if isinstance(side := options.get("crop"), int):
         options["crop"] = side, side
-    if "device" in options:
-        options["device"] = str(options["device"])
+    if (device := options.get("device")) is not None:
+        options["device"] = str(device)
     given = {SETTINGS[name]: value for name, value in options.items() if value not in (None, "")}
     joined(flat(given), more)
     if "loss.custom" in given:

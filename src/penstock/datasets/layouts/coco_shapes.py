@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -22,6 +23,7 @@ _ALIKE: Final = 0.5  # overlap of a box and its outline
 _SLIGHTLY: Final = 0.01  # of an area, by rounding
 _MOSTLY: Final = 0.5  # of the boxes
 _FAR: Final = 1e6  # pixels: what lies further out is no coordinate
+_REMEMBERED: Final = 1 << 16  # run lengths
 _POLYGON: Final = 6  # numbers of a triangle
 
 
@@ -37,19 +39,24 @@ def extent(each: Annotation) -> Box | None:
 
 def _extent_of_runs(each: Annotation) -> Box | None:
     """The edges of run lengths; None where they are none, or damaged, which is found where they are drawn."""
-    if not isinstance(each.segmentation, Runs):
+    runs = each.segmentation
+    if not isinstance(runs, Runs):
         return None
+    edges = _edges_of(runs.counts if isinstance(runs.counts, str) else tuple(runs.counts), tuple(runs.size))
+    return Box(0, *edges) if edges else None
+
+
+@lru_cache(_REMEMBERED)
+def _edges_of(counts: str | tuple[int, ...], size: tuple[int, int]) -> tuple[int, int, int, int] | None:
+    """The edges of run lengths, which each of COCO's layouts asks for."""
     with contextlib.suppress(ValueError, OverflowError):
-        counts, size = _counts(each.segmentation), each.segmentation.size
-        edges = coco_runs.edges(counts, size[0]) if _covers(counts, size) else None
-        return Box(0, *edges) if edges else None
+        numbers = _counts(counts)
+        return coco_runs.edges(numbers, size[0]) if _covers(numbers, size) else None
     return None
 
 
-def _counts(runs: Runs) -> Counts:
-    return (
-        coco_runs.counts_of(runs.counts.encode()) if isinstance(runs.counts, str) else np.array(runs.counts, np.int64)
-    )
+def _counts(counts: str | Sequence[int]) -> Counts:
+    return coco_runs.counts_of(counts.encode()) if isinstance(counts, str) else np.array(counts, np.int64)
 
 
 def _is_outline(numbers: Sequence[float]) -> bool:
@@ -116,7 +123,7 @@ def _run_lengths(each: Annotation, size: tuple[int, int], where: str) -> Counts:
     shape = each.segmentation
     try:
         if isinstance(shape, Runs):
-            counts = _counts(shape)
+            counts = _counts(shape.counts)
             sound = tuple(shape.size) == size and _covers(counts, size)
         else:
             sound = all(map(_is_outline, shape or []))
